@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from judge.chat import OFFLINE_MODEL
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.evaluate.evaluator import Evaluator
+from judge.metric import READ_AT_ONCE, build_task, size_of
+from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import PromptPack, parse_pack
 from judge.metrics.prompting import load_prompt
 from judge.metrics.registry import build_metric
 from judge.offline.server import OfflineJudge
-from schemas import Scored, Unscored
+from schemas import QAEvent, Sampling, Scored, Source, Unscored, result_id
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, fake_openai
 from tests.judge.replies import coverage_reply, listed_item
@@ -129,3 +132,54 @@ async def test_a_pack_is_tried_offline_and_judged_by_an_endpoint(chat: OpenAICha
     assert isinstance(result, Scored)
     assert result.verdict == {"score": 4, "why": "polite"}
     assert [message["content"] for message in fake.requests[0]["messages"]] == ["Rate tone.", "Fine."]
+
+
+RECORDED = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
+SOURCE = Source(topic="qa.events", partition=3, offset=9)
+
+
+def metric_using(names: str) -> PackMetric:
+    raw = f"[{{role: user, content: '{names}'}}]".encode()
+    return PackMetric("tone", parse_pack(raw, dialect="yaml", origin="p"), score_range=(1, 5))
+
+
+@pytest.mark.parametrize("replay_id", [None, "r-1"])
+def test_a_task_holds_only_the_texts_of_its_metric(replay_id: str | None) -> None:
+    event = QAEvent(
+        event_id="e",
+        question="q",
+        answer="a",
+        reference="r",
+        context={"Page-1": "x"},
+        labels={"app": "b"},
+        trace_id="0" * 32,
+    )
+    task = build_task(
+        event,
+        metric_using("{answer} {context}"),
+        source=SOURCE,
+        sampling=Sampling(probability=1, stratum="default", policy="p"),
+        recorded_at=RECORDED,
+        sampled_at=RECORDED + timedelta(seconds=5),
+        replay_id=replay_id,
+    )
+    assert (task.question, task.answer, task.reference, task.context) == ("", "a", None, {"Page-1": "x"})
+    assert task.occurred_at == RECORDED
+    assert task.labels == {"app": "b"}
+    assert task.trace_id == "0" * 32
+    assert task.result_id == result_id(topic="qa.events", event_id="e", metric="tone", replay_id=replay_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("Rain fell.", 10),
+        ("\u00e9 a", 22),  # decomposed into two characters: 2 * 10 + 2
+        ("\ufdfa", 180),  # NFKC expands it to 18 characters
+        ("a\u200b\u200b", 21),  # invisible characters: 1 + 2 * 10
+        ("\u200b" * (READ_AT_ONCE + 1), READ_AT_ONCE + 1),  # above READ_AT_ONCE: its length
+    ],
+)
+def test_how_much_there_is_to_read(text: str, size: int) -> None:
+    """A non-ASCII character counts ten times its compared length, and at least ten."""
+    assert size_of(text) == size

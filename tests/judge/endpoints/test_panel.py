@@ -1,21 +1,25 @@
-"""A panel over scripted endpoints, in virtual time."""
+"""A panel over scripted endpoints, in virtual time, and the decision of its votes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.options import EndpointOptions, Patience
+from judge.endpoints.panel import decide, vote_of
 from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.cache import MemoryCache
 from judge.evaluate.prices import ModelPrice, PriceTable
-from schemas import Failed, Result, Scored, Unscored, Usage
+from schemas import Evaluator, Failed, Result, Sampling, Scored, Source, Times, Unscored, Usage
 from tests.judge.endpoints.servers import NEUTRAL, now
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
@@ -172,3 +176,90 @@ async def test_another_panel_is_another_evaluator() -> None:
     prints = [pool.panel(TONE, endpoints=names, samples=many).evaluator for names, many in members * 2]
     assert prints[:4] == prints[4:]
     assert len({one.fingerprint for one in prints}) == 4
+
+
+_AT = datetime(2026, 1, 1, tzinfo=UTC)
+_COMMON: dict[str, Any] = {
+    "result_id": "0" * 32,
+    "event_id": "e",
+    "metric": "tone",
+    "source": Source(topic="t", partition=0, offset=0),
+    "evaluator": Evaluator(fingerprint="f", prompt="p", schema_="s", scoring="v", model="m"),
+    "sampling": Sampling(probability=1, stratum="default", policy="p"),
+    "times": Times(occurred_at=_AT, sampled_at=_AT, judged_at=_AT),
+}
+FAILED = Failed(error_type="no_answer", detail="gone", **_COMMON)
+EMPTY = Unscored(reason="missing_input", **_COMMON)
+
+
+def number(score: int) -> Scored:
+    return Scored(verdict={"score": score}, score=score, **_COMMON)
+
+
+def label(value: str | bool, score: int) -> Scored:
+    kind = "boolean" if isinstance(value, bool) else "label"
+    return Scored(verdict={"score": value}, score=score, kind=kind, value=value, **_COMMON)
+
+
+GOOD, FAIR, BAD, OTHER = label("good", 2), label("fair", 1), label("bad", 0), label("other", 1)
+YES, NO = label(True, 0), label(False, 1)  # noqa: FBT003 - the value
+
+
+@pytest.mark.parametrize(
+    ("votes", "quorum", "place", "agreement"),
+    [
+        # Numbers have their median; both others are one step of four away: 1 - (1 + 0 + 1) / 4 / 3.
+        ([number(5), number(3), number(4)], 1, 2, 1 - 2 / 12),
+        # Of equal votes the first one is published.
+        ([number(2), number(2), number(2)], 1, 0, 1.0),
+        # An even number: the lower of the middle two; the other is 2 of 4 away, a mean of 0.25.
+        ([number(2), number(4)], 1, 0, 1 - 0.25),
+        ([number(1), number(5), number(2), number(4)], 1, 2, 1 - (1 + 3 + 0 + 2) / 4 / 4),
+        # Labels have their majority; a tie goes to the lower number, then to the first in the panel's order.
+        ([GOOD, BAD, GOOD], 1, 0, 2 / 3),
+        ([GOOD, BAD], 1, 1, 1 / 2),
+        ([GOOD, GOOD, FAIR, FAIR, BAD], 1, 2, 2 / 5),
+        ([OTHER, FAIR], 1, 0, 1 / 2),
+        ([YES, NO, YES], 1, 0, 2 / 3),
+        ([YES, NO], 1, 0, 1 / 2),
+        # A failed member has no vote.
+        ([number(4), FAILED, number(5)], 2, 0, 1 - 1 / 4 / 2),
+        ([number(4), FAILED, number(5)], 3, None, 0),
+        ([FAILED, FAILED], 1, None, 0),
+        # Most members say that there is nothing to judge; in a tie the number is kept.
+        ([EMPTY, number(3), EMPTY], 3, 0, 2 / 3),
+        ([EMPTY, number(3)], 2, 1, 1 / 2),
+    ],
+)
+def test_the_decision_is_a_vote_that_was_given(
+    votes: list[Result], quorum: int, place: int | None, agreement: float
+) -> None:
+    decided = decide(votes, quorum=quorum, score_range=(1, 5))
+    if decided is None:
+        assert place is None
+    else:
+        assert place is not None
+        assert decided[0] is votes[place]
+        assert decided[1] == pytest.approx(agreement)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=9), st.randoms(use_true_random=False))
+def test_the_order_of_the_panel_does_not_matter_to_a_number(scores: list[int], random: Any) -> None:
+    """The order of the votes does not change a number, which lies between the lowest and the highest vote."""
+    shuffled = random.sample(scores, len(scores))
+    one = decide([number(score) for score in scores], quorum=1, score_range=(1, 5))
+    assert one is not None
+    assert one == decide([number(score) for score in shuffled], quorum=1, score_range=(1, 5))
+    assert isinstance(one[0], Scored)
+    assert min(scores) <= one[0].score <= max(scores)
+    assert 0 <= one[1] <= 1
+
+
+def test_a_vote_records_score_value_or_reason() -> None:
+    votes = [vote_of(one, endpoint="a", model="m") for one in (number(3), GOOD, EMPTY, FAILED)]
+    assert [(one.score, one.value, one.reason) for one in votes] == [
+        (3, None, None),
+        (2, "good", None),
+        (None, None, "missing_input"),
+        (None, None, "no_answer"),
+    ]

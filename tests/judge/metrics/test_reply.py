@@ -1,14 +1,28 @@
+"""Malformed replies give the score that they unambiguously state, or none."""
+
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError
+from judge.evaluate.evaluator import Evaluator
+from judge.metric import Metric
+from judge.metrics.coverage import Coverage
+from judge.metrics.packs.metric import PackMetric
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.relevance import Relevance
 from judge.metrics.replies import extract_object, extract_verdict
+from schemas import Failed, Scored, Unscored
+from tests.judge.built_tasks import task_for
 
 JSON = st.recursive(
     st.none()
@@ -106,3 +120,82 @@ def test_json_within_prose_is_read_back(extra: Any, before: str, after: str) -> 
     # A brace followed by a quote would start another object, so quotes are removed.
     text = before.replace('"', "").replace("'", "") + " " + json.dumps(verdict) + " " + after
     assert extract_verdict(text) == verdict
+
+
+PACK = parse_pack(b"messages:\n- {role: user, content: 'Rate {answer}'}\n", dialect="yaml", origin="p")
+LINES = [
+    "Fact: 2 of 2 facts correctly matched.",
+    "Conclusion: 0 of 0 conclusions correctly matched.",
+    "Terminology: 1 of 1 terms correctly matched.",
+    "Organization: matched",
+    "Score: 5",
+]
+METRICS: Mapping[str, Metric] = {
+    "own": PackMetric("own", PACK, score_range=(0, 10)),
+    "coverage": Coverage(pack=PACK),
+    "relevance": Relevance(pack=PACK),
+}
+TEXTS = {
+    "question": "Where is the tower, and how tall is it?",
+    "answer": "The tower is in Paris. [Page 1]\nThe tower is 330 metres tall. [Page 1]",
+    "reference": "The tower is in Paris. The tower is 330 metres tall.",
+    "context": {"Page-1": "The tower is in Paris. The tower is 330 metres tall."},
+}
+
+
+def verdict(score: object = 5, **more: object) -> str:
+    return json.dumps({"score": score, "justification": "So it is.", "rationale": LINES, **more})
+
+
+KINDS: Mapping[str, tuple[str, int | None]] = {
+    one["kind"]: (one["reply"], one["score"])
+    for one in json.loads((Path(__file__).parent / "cases" / "malformed.json").read_text("utf-8"))
+}
+"""Each with the score that it states; None: none can be read."""
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_malformed_reply_gives_no_wrong_score(kind: str, name: str) -> None:
+    """An unambiguous reply is read; any other fails, also after a repair turn."""
+    metric = METRICS[name]
+    reply, meant = KINDS[kind]
+    result = asyncio.run(Evaluator(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
+    if meant is None:
+        assert isinstance(result, Failed), result
+        assert result.error_type == "invalid_verdict"
+    else:
+        assert isinstance(result, Scored), result
+        assert result.score == result.verdict["score"] == meant
+
+
+def test_there_are_enough_kinds() -> None:
+    assert sum(meant is None for _, meant in KINDS.values()) >= 38
+
+
+def _coverage(*replies: str) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
+    chat = ScriptedChat(replies)
+    metric = METRICS["coverage"]
+    return asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS))), chat  # type: ignore[arg-type]  # texts as named
+
+
+@pytest.mark.parametrize(
+    ("second", "score", "kinds"),
+    [
+        (verdict(5), 5, []),
+        (verdict(3), 5, ["score_recomputed"]),  # the counts give 5
+        ("rubbish", 5, ["score_recomputed"]),
+        (verdict(3, rationale=["Fact: 1 of 2 facts", *LINES[1:]]), 3, []),  # 5 * (0.35 + 0.21 + 0.09) = 3.25
+    ],
+)
+def test_counts_that_contradict_the_score_are_sent_back_once(
+    second: str, score: int, kinds: list[str]
+) -> None:
+    result, chat = _coverage(verdict(3), second)
+    assert isinstance(result, Scored)
+    assert (result.score, [one.kind for one in result.corrections]) == (score, kinds)
+    assert len(chat.requests) == 2
+    assert (
+        "the score is 3, but the counts of the rationale give 5, rounded 5"
+        in chat.requests[1].messages[-1].content
+    )

@@ -1,19 +1,30 @@
-"""The tasks that a replay makes of past records."""
+"""What a replay judges again, by which plan, and what it costs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from judge.evaluate.evaluator import request_tokens
 from schemas import JudgeTask
+from streams.batch.estimate import Estimate, MeanReply, request_of
+from streams.batch.plan import Plan, begun_at, new_id, settings_of
 from streams.batch.selection import PastSelection, RecordCounts
+from streams.errors import SettingsError
 from streams.intake.reader import open_reader
 from streams.intake.selector import sampling_policy
+from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
+from tests.judge.built_tasks import task_for
 from tests.streams.intake.reading.otlp.building import request, span
+from tests.streams.results import scored
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
@@ -114,3 +125,127 @@ async def test_traces_are_joined_by_the_time_of_their_records() -> None:
     ]
     tasks, _ = await selected(settings(ingest={"format": "otlp"}), records, first=1, end=3)
     assert [(task.event_id, task.answer) for task in tasks] == [(TRACES[1], "12 hours")]
+
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ENDPOINTS = [
+    {"name": "first", "base_url": "http://127.0.0.1/v1", "model": "m", "requests_per_minute": 100},
+    {"name": "second", "base_url": "http://127.0.0.1/v1", "model": "n", "max_in_flight": 3},
+]
+
+
+def of_two_endpoints() -> Settings:
+    metrics = {"coverage": {"endpoints": ["first"]}, "relevance": {}}
+    return Settings.model_validate({"metrics": metrics, "judge": {"endpoints": ENDPOINTS}})
+
+
+def test_an_id_leads_back_to_its_beginning_and_its_options() -> None:
+    """The id holds start time and options; limits may change between runs, and what is judged may not."""
+    plan = Plan(since=NOON, metrics=("coverage",))
+    name = new_id(plan, NOON)
+    assert begun_at(name, Plan(since=NOON, metrics=("coverage",), max_usd=3, per_second=1)) == NOON
+    for other in (Plan(since=NOON), Plan(since=NOON + timedelta(1), metrics=("coverage",))):
+        with pytest.raises(SettingsError, match="has other options"):
+            begun_at(name, other)
+    with pytest.raises(SettingsError, match="must be the id of a replay"):
+        begun_at("yesterday", plan)
+
+
+def test_the_named_endpoint_judges_with_a_share_of_its_limits() -> None:
+    """The named endpoint gets a fifth of its limits: 12 of 64 calls, and at least one of 3.
+
+    A metric's own choice of endpoints is ignored.
+    """
+    found = settings_of(Plan(endpoint="second", metrics=("coverage",)), of_two_endpoints())
+    assert [one.name for one in found.judge.endpoints] == ["second"]
+    assert (found.judge.max_in_flight, found.judge.endpoints[0].max_in_flight) == (12, 1)
+    assert found.metrics["coverage"].endpoints == ()
+    assert list(found.metrics) == ["coverage"]
+    first = settings_of(Plan(endpoint="first"), of_two_endpoints())
+    assert first.judge.endpoints[0].requests_per_minute == pytest.approx(20)
+
+
+def test_a_pack_replaces_the_prompts_of_its_metric(tmp_path: Path) -> None:
+    """A pack replaces the prompts of one metric, which may be new; invalid combinations are refused."""
+    pack = tmp_path / "tone.md"
+    pack.write_text("Score {{ item.output_text }}", encoding="utf-8")
+    found = settings_of(Plan(metrics=("tone",), pack=pack), of_two_endpoints())
+    assert found.metrics["tone"].prompt_pack == pack
+    for plan, problem in (
+        (Plan(metrics=("tone",)), "--metric: must be one of coverage, relevance, got 'tone'"),
+        (Plan(pack=pack), "--pack: needs exactly one metric, got 2"),
+        (Plan(endpoint="third"), "--endpoint: must be one of first, second, got 'third'"),
+    ):
+        with pytest.raises(SettingsError, match=problem):
+            settings_of(plan, of_two_endpoints())
+
+
+PRICED = {"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1.0, "output": 10.0}}
+
+
+def estimated(
+    metric: dict[str, Any],
+    *,
+    name: str = "tone",
+    count: int = 10,
+    reply: MeanReply | None = None,
+    **endpoint: Any,
+) -> tuple[Estimate, int]:
+    """Return the estimate of so many tasks of a metric, and the input tokens of one."""
+    judge = {"endpoints": [PRICED | endpoint], "budget": "none"}
+    settings = Settings.model_validate({"metrics": {name: metric}, "judge": judge})
+    metrics = build_metrics(settings)
+    endpoints = judge_endpoints(settings.judge, {}, settings.metrics)
+    found = Estimate(metrics, settings.metrics, endpoints, {} if reply is None else {name: reply})
+    task = task_for(metrics[name], reference="Since 1889.")
+    for _ in range(count):
+        found.add(task)
+    request = request_of(metrics[name], task)
+    return found, 0 if request is None else request_tokens(request)
+
+
+def test_calls_of_many_tasks_add_up() -> None:
+    """Ten replies of 400 tokens at 10 USD per million, and the requests at 1 USD."""
+    found, tokens = estimated({})
+    assert (found.total.calls, found.total.input_tokens) == (10, 10 * tokens)
+    assert found.total.output_tokens == 4000
+    assert found.cost_usd == pytest.approx(10 * tokens * 1e-6 + 4000 * 10e-6)
+
+
+def test_live_results_tell_the_length_of_replies() -> None:
+    """Replies of 10 and 20 tokens are 15 on average; a result without a call does not count."""
+    reply = MeanReply()
+    for tokens, seconds in ((10, 1.0), (20, 1.0), (99, None)):
+        result = scored(1, 3)
+        usage = result.usage.model_copy(update={"output_tokens": tokens})
+        times = result.times.model_copy(update={"judge_seconds": seconds})
+        reply.add(result.model_copy(update={"usage": usage, "times": times}))
+    assert reply.tokens == 15.0
+    assert estimated({}, reply=reply)[0].total.output_tokens == 150
+
+
+def test_code_costs_nothing() -> None:
+    found, tokens = estimated({"code": "latency"}, name="own")
+    assert (found.total.calls, tokens, found.cost_usd) == (0, 0, 0.0)
+
+
+def test_every_vote_counts_and_what_gives_vectors_writes_nothing() -> None:
+    """Three votes are three calls of one; an embedding has no output tokens."""
+    single, _ = estimated({}, count=1)
+    panel, _ = estimated({"panel": {"samples": 3}}, count=1)
+    assert (single.total.calls, panel.total.calls) == (1, 3)
+    assert panel.cost_usd == pytest.approx(3 * (single.cost_usd or 0))
+    vectors, tokens = estimated({"code": {"similarity": "embeddings"}, "endpoints": ["a"]}, name="near")
+    assert (vectors.total.calls, vectors.total.output_tokens) == (10, 0)
+    assert vectors.cost_usd == pytest.approx(10 * tokens * 1e-6)
+
+
+def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
+    """0.4 and 1.6 USD a million tokens are published; the price in the settings is of another model."""
+    found, tokens = estimated({"model": "gpt-4.1-mini"}, count=1)
+    assert found.cost_usd == pytest.approx((tokens * 0.4 + 400 * 1.6) / 1e6)
+
+
+def test_an_unknown_price_gives_no_cost() -> None:
+    found, _ = estimated({}, base_url="http://127.0.0.1:1/v1", usd_per_million_tokens=None)
+    assert found.cost_usd is None

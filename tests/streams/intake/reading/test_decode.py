@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.reading.decode import JsonReader
+from streams.intake.reader import TraceContext, parse_trace_context, read_beside, trace_from_headers
+from streams.intake.reading.decode import JsonReader, parts_of
 from tests.places import SHARED_DATA
 
 INGEST = JsonReader(max_event_bytes=4_194_304)
@@ -108,3 +110,97 @@ def test_real_events(name: str) -> None:
         pytest.skip(f"{name} is not here")
     lines = file.read_bytes().splitlines()
     assert len([INGEST.decode(line) for line in lines]) == len(lines) > 100
+
+
+OF_PARTS = JsonReader(max_event_bytes=4_194_304, mapping={"answer": "join(' ', said[*].text)"})
+
+
+def _record(**fields: Any) -> Any:
+    value = json.dumps({"event_id": "e", "question": "q", **fields}).encode()
+    return SimpleNamespace(value=value, headers=[("traceparent", b"x")], timestamp=1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        (None, 0),
+        (b"[{}]", 0),  # short, so not counted
+        (b"[" + b"{}," * 10_000 + b"{}]", 1 + 10_001 + 10_000),
+        (b'{"answer": "' + b"a" * 20_000 + b'"}', 1),
+        (b'{"data_base64": "' + b"a" * 20_000 + b'"}', 20_019),  # base64 content counts as its bytes
+    ],
+)
+def test_parts_are_counted(value: bytes | None, parts: int) -> None:
+    """Parts are commas and opening brackets, also inside texts."""
+    assert parts_of(value) == parts
+
+
+async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
+    """A record of 10,000 objects is decoded, and its errors are reported, as in the worker's process."""
+    said = [{"text": f"w{number}"} for number in range(10_000)]
+    event = await OF_PARTS.read(_record(said=said))
+    assert event.answer.split() == [one["text"] for one in said]
+    with pytest.raises(DecodeError, match=r"context\.Page-1: must be text") as refused:
+        await OF_PARTS.read(_record(said=said, context=[1] * 9_999))
+    assert refused.value.reason == "undecodable"
+
+
+async def test_what_takes_too_long_or_too_much_is_refused() -> None:
+    value = _record(said=[{}] * 100_000).value
+    with pytest.raises(DecodeError, match=r"too many parts to be read within 0\.001 s") as refused:
+        await read_beside(200_000, OF_PARTS.decode, value, seconds=0.001)
+    assert refused.value.reason == "oversized"
+
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACEPARENT = f"00-{TRACE}-{SPAN}-01"
+OTHER = f"00-{'1' * 32}-{SPAN}-01"
+
+
+@pytest.mark.parametrize(
+    "text", [TRACEPARENT, f" {TRACEPARENT}\t", f"01-{TRACE}-{SPAN}-00", f"cc-{TRACE}-{SPAN}-01-what-comes"]
+)
+def test_well_formed(text: str) -> None:
+    """Later versions of traceparent may have more parts."""
+    assert parse_trace_context(text, "a=b") == TraceContext(TRACE, SPAN, "a=b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", TRACE, f"ff-{TRACE}-{SPAN}-01", f"{TRACEPARENT}-more", TRACEPARENT.upper(),
+        f"00-{'0' * 32}-{SPAN}-01", f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE}-{SPAN}",
+        f"0-{TRACE}-{SPAN}-01", f"{TRACEPARENT}\n", TRACEPARENT.replace("0", "\u0660"),
+    ],
+)  # fmt: skip
+def test_malformed(text: str) -> None:
+    assert parse_trace_context(text, None) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([], None),
+        ([("traceparent", TRACEPARENT.encode())], TraceContext(TRACE, SPAN, None)),
+        ([("tracestate", b"a=b")], None),
+        ([("traceparent", b"\xff"), ("tracestate", b"a=b")], None),
+        ([("traceparent", None)], None),
+        (
+            [("tracestate", b"a=b"), ("traceparent", TRACEPARENT.encode()), ("tracestate", b"c=d")],
+            TraceContext(TRACE, SPAN, "a=b,c=d"),
+        ),
+        ([("traceparent", TRACEPARENT.encode()), ("tracestate", b"a=" + b"x" * 511)],
+            TraceContext(TRACE, SPAN, None)),
+        ([("traceparent", TRACEPARENT.encode()), ("traceparent", OTHER.encode())], None),
+        ([("ce_traceparent", OTHER.encode()), ("traceparent", TRACEPARENT.encode())],
+            TraceContext(TRACE, SPAN, None)),
+        (
+            [("ce_traceparent", TRACEPARENT.encode()), ("ce_tracestate", b"a=b"), ("traceparent", b"bad")],
+            TraceContext(TRACE, SPAN, "a=b"),
+        ),
+        ([("my-traceparent", TRACEPARENT.encode())], None),
+    ],
+)  # fmt: skip
+def test_headers(headers: list[tuple[str, bytes | None]], expected: TraceContext | None) -> None:
+    """Exactly one valid traceparent is used, with its tracestate; CloudEvents attributes are the fallback."""
+    assert trace_from_headers(headers) == expected

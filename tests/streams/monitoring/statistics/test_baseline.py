@@ -1,11 +1,23 @@
+"""What is learned before a test: baseline, season and strata."""
+
 from __future__ import annotations
 
 from itertools import pairwise
+from math import cos, pi
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from streams.monitoring.statistics.baseline import MOST_PARTS, GrowingBaseline, Mix
-from streams.monitoring.statistics.season import Season, Swing, Waves, step_of, waves
+from streams.monitoring.statistics.season import EVEN, Season, Swing, Waves, step_of, waves
+from streams.monitoring.statistics.strata import (
+    FORGET_AFTER,
+    LONGEST_WAIT,
+    MOST_POLICIES,
+    RelativeWeights,
+)
 from tests.streams.randomness import seeded
 
 MORNING = 1_772_442_000.0  # Monday, 2 March 2026, 09:00 UTC
@@ -129,3 +141,161 @@ def test_parts_are_bounded() -> None:
     mix.refit(50)
     assert len(mix.parts) == MOST_PARTS
     assert mix.offset(f"p{MOST_PARTS}") == 0
+
+
+DAY = 86_400.0
+MIDNIGHT = 1_772_409_600.0  # Monday, 2 March 2026, 00:00 UTC
+
+
+def fed(days: int, *, swing: float, per_hour: int = 20) -> Season:
+    """Return a season that learned `days` with mean 0.8, `swing` higher at midnight and lower at noon."""
+    random = seeded(1)
+    season = Season()
+    for number in range(days * 24 * per_hour):
+        moment = MIDNIGHT + number * 3600 / per_hour
+        mean = 0.8 + swing * cos(2 * pi * moment / DAY)
+        season.add(moment, float(random.random() < mean), 1.0)
+    return season
+
+
+def test_a_steady_mean_has_no_season() -> None:
+    """After two weeks of a steady mean each hour's offset and error are below 0.02."""
+    season = fed(14, swing=0.0)
+    swings = [season.swing(MIDNIGHT + 14 * DAY + hour * 3600, EVEN) for hour in range(24)]
+    assert max(abs(one.offset) for one in swings) < 0.02
+    assert max(one.error for one in swings) < 0.02
+
+
+def test_a_daily_swing_is_learned() -> None:
+    """An amplitude of 0.05 is learned: midnight is above the mean, noon below."""
+    season = fed(14, swing=0.05)
+    assert season.swing(MIDNIGHT + 14 * DAY, EVEN).offset == pytest.approx(0.05, abs=0.015)
+    assert season.swing(MIDNIGHT + 14.5 * DAY, EVEN).offset == pytest.approx(-0.05, abs=0.015)
+
+
+def test_an_hour_that_was_never_seen_is_known_less_exactly() -> None:
+    """An hour without samples has a larger error."""
+    season = Season()
+    for number in range(6 * 60):
+        season.add(MIDNIGHT + number * 60, 0.8 if number % 2 else 1.0, 1.0)
+    usual = waves(step_of(MIDNIGHT + 2 * 3600))
+    assert (
+        season.swing(MIDNIGHT + 18 * 3600, usual).error > 2 * season.swing(MIDNIGHT + 5 * 3600, usual).error
+    )
+
+
+def test_before_the_first_hour_is_over_only_the_doubt_is_predicted() -> None:
+    """Relative to its own quarter of an hour a time is as usual; half a day away it may differ."""
+    season = Season()
+    for _ in range(100):
+        season.add(MIDNIGHT, 0.3, 1.0)
+    now, noon = (season.swing(MIDNIGHT + hours * 3600, waves(step_of(MIDNIGHT))) for hours in (0, 12))
+    assert (now.offset, now.error, noon.offset) == (0, 0, 0)
+    assert noon.error > 0.03
+
+
+def test_a_swing_is_relative_to_the_traffic_that_it_is_asked_for() -> None:
+    """From the midnight's mean to noon's the amplitude of 0.05 counts twice."""
+    season, noon = fed(14, swing=0.05), MIDNIGHT + 14.5 * DAY
+    assert season.swing(noon, waves(step_of(MIDNIGHT))).offset == pytest.approx(-0.1, abs=0.03)
+    assert season.swing(noon, waves(step_of(noon))).offset == 0
+
+
+def test_a_fall_in_the_open_hour_can_be_left_out() -> None:
+    """Samples of the open hour can be discarded, so that a drop is not learned as seasonal."""
+    one, two = fed(3, swing=0.0), fed(3, swing=0.0)
+    one.add(MIDNIGHT + 3 * DAY, 0.8, 1.0)
+    for number in range(100):
+        two.add(MIDNIGHT + 3 * DAY + number, 0.0, 1.0)
+    later = MIDNIGHT + 3 * DAY + 3600
+    for season in (one, two):
+        season.forget_open_hour()
+        season.add(later, 0.8, 1.0)
+        season.add(later + 3600, 0.8, 1.0)
+    assert one.swing(later, EVEN) == two.swing(later, EVEN)
+
+
+def known(policy: str = "a", **strata: float) -> RelativeWeights:
+    """Return weights that saw two samples of each stratum."""
+    weights = RelativeWeights()
+    for stratum, weight in [*strata.items()] * 2:
+        weights.share(policy, stratum, weight)
+    return weights
+
+
+def test_a_share_is_of_the_largest_weight_before_the_sample() -> None:
+    weights = RelativeWeights()
+    assert weights.share("a", "rest", 1000) == 0  # no scale is known
+    assert weights.share("a", "gold", 2) == 0.002
+    assert weights.share("a", "rest", 4000) == 1
+    assert weights.share("a", "gold", 2) == 0.0005
+
+
+def test_a_new_policy_awaits_the_strata_that_hold_the_traffic() -> None:
+    """Of 101 answers "down" represents 1 and "rest" 100: only "rest", with 99% of the traffic, is awaited."""
+    weights = known(down=1, rest=100)
+    assert [weights.share("b", "down", 1) for _ in range(30)] == [0] * 30
+    assert weights.share("b", "rest", 1000) == 0
+    assert weights.share("b", "down", 1) == 0.001
+    # The other way round nothing is awaited longer: the next policy starts with its second sample.
+    assert [weights.share("c", "rest", 1) for _ in range(2)] == [0, 1]
+
+
+def test_a_stratum_that_never_comes_is_awaited_for_a_bounded_time() -> None:
+    weights = known(rest=100)
+    shares = [weights.share("b", "renamed", 5) for _ in range(LONGEST_WAIT + 1)]
+    assert shares == [0] * LONGEST_WAIT + [1]
+
+
+def test_a_lowered_policy_begins_with_the_scale_of_its_base_over_the_factor() -> None:
+    """Rates of 1 and 1/10, lowered to a quarter: 10 becomes 40, so a weight of 4 has share 1/10."""
+    weights = known("p", down=1, rest=10)
+    assert weights.share("p*1/4", "down", 4) == pytest.approx(0.1)
+    assert weights.share("p*0", "down", 5) == pytest.approx(0.5)  # an invalid factor: as the base
+
+
+@pytest.mark.parametrize("weight", [7.2e16, 1000.0])
+def test_one_enormous_weight_is_forgotten_after_200_answers_of_its_stratum(weight: float) -> None:
+    weights = known(rest=1)
+    assert weights.share("a", "rest", weight) == 1
+    shares = [weights.share("a", "rest", 1) for _ in range(FORGET_AFTER + 1)]
+    assert shares == [pytest.approx(1 / weight)] * FORGET_AFTER + [1]
+
+
+def test_a_weight_that_keeps_coming_is_not_forgotten_between() -> None:
+    """With 50 before the next, 20 gaps are 1,020 samples; then the scale is the largest since."""
+    weights = RelativeWeights()
+    for _ in range(5):
+        weights.share("a", "rest", 100)
+        for _ in range(50):
+            weights.share("a", "rest", 1)
+    shares = [weights.share("a", "rest", 2) for _ in range(1000)]
+    assert shares == [0.02] * 970 + [1] * 30
+
+
+def test_a_stratum_that_is_rarely_judged_is_not_forgotten_for_others() -> None:
+    weights = known(down=1, rest=1000)
+    assert {weights.share("a", "down", 1) for _ in range(5000)} == {0.001}
+
+
+samples = st.tuples(
+    st.sampled_from(("a", "b", "a*1/4")), st.sampled_from(("down", "rest")), st.floats(1, 1e9)
+)
+
+
+@given(st.lists(samples, max_size=60))
+def test_shares_are_at_most_1_and_survive_a_restart(drawn: list[tuple[str, str, float]]) -> None:
+    one, state = RelativeWeights(), TypeAdapter(RelativeWeights)
+    for policy, stratum, weight in drawn:
+        two = state.validate_json(state.dump_json(one))
+        share = one.share(policy, stratum, weight)
+        assert 0 <= share <= 1
+        assert two.share(policy, stratum, weight) == share
+
+
+def test_remembered_policies_are_bounded() -> None:
+    """The least recently used policy is forgotten."""
+    weights = RelativeWeights()
+    for number in range(MOST_POLICIES + 5):
+        weights.share(f"p{number}", "rest", 3)
+    assert list(weights.policies) == [f"p{number}" for number in range(5, MOST_POLICIES + 5)]

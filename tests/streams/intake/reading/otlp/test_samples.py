@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from streams.intake.reading.otlp.reader import OtlpReader
+from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 from tests.streams.intake.reading.otlp.golden_files import GOLDEN, SAMPLES, events_of, lines_of, names, topic
 
 QUESTION = "How long does the lamp's battery last?"
@@ -65,3 +71,28 @@ def test_unit_span_makes_an_event_of_each_call() -> None:
     assert len(events) == 10
     assert {event.answer for event in events} == {ANSWER}
     assert all(event.event_id == f"{event.trace_id}:{event.span_id}" for event in events)
+
+
+def cases() -> Iterator[Any]:
+    for file in sorted((Path(__file__).parent / "cases").glob("*.jsonl")):
+        for line in file.read_text("utf-8").splitlines():
+            case = json.loads(line)
+            yield pytest.param(case, id=f"{file.stem}: {case['name']}")
+
+
+@pytest.mark.parametrize("case", list(cases()))
+def test_a_trace_is_read(case: dict[str, Any]) -> None:
+    reader = OtlpReader(
+        unit=case.get("unit", "trace"), max_event_bytes=1_000_000, mapping=case.get("mapping")
+    )
+    scope = case.get("scope", "test")
+    if "spans" in case:
+        spans = (span(**one) for one in case["spans"])
+        value = request(*spans, scope=scope, resource=case.get("resource"))
+    else:
+        value = log_request(*(log_record(**one) for one in case["logs"]), scope=scope)
+    (of_trace,) = reader.parts(value).values()
+    reading = reader.read(of_trace)
+    events = [event.model_dump(mode="json", exclude_none=True) for event in reading.events]
+    assert events == case.get("events", [])
+    assert (reading.why_none, list(reading.silent)) == (case.get("why_none"), case.get("silent", []))

@@ -1,0 +1,294 @@
+"""The embedded broker's topics, partitions and batches."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.embedded.batches import StoredBatch, find_time, next_sequence, parse_header, stored
+from streams.embedded.partition import PartitionLog
+from streams.embedded.topics import Topics
+from streams.embedded.wire import ErrorCode, RefusedError
+from tests.streams.embedded.record_batches import GZIP, LZ4, record_batch
+
+_ONE = record_batch(b"x" * 100)
+_NO_LIMIT = 2**31 - 1
+
+
+def _append(partition: PartitionLog, data: bytes, retention_bytes: int | None = None) -> int:
+    return partition.append(data, max_batch_bytes=_NO_LIMIT, retention_bytes=retention_bytes)
+
+
+def _offsets(batches: list[bytearray]) -> list[int]:
+    """Return the offsets of all records in the batches."""
+    return [
+        int.from_bytes(data[:8], "big") + index
+        for data in batches
+        for index in range(parse_header(data).record_count)
+    ]
+
+
+@given(counts=st.lists(st.integers(1, 5), max_size=12), data=st.data())
+def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st.DataObject) -> None:
+    """A read returns contiguous batches to the end; the first one contains the requested offset."""
+    partition = PartitionLog()
+    for count in counts:
+        _append(partition, record_batch(*[b"x"] * count))
+    total = sum(counts)
+    assert (partition.start_offset, partition.end_offset) == (0, total)
+    offset = data.draw(st.integers(0, total))
+    found = _offsets(partition.read(offset, _NO_LIMIT, at_least_one=True))
+    assert found == list(range(found[0], total)) if found else offset == total
+    if found:
+        assert found[0] <= offset < found[0] + max(counts)
+
+
+@pytest.mark.parametrize("offset", [-1, 2])
+def test_an_offset_outside_is_refused(offset: int) -> None:
+    """A log of one record can be read at offsets 0 and 1 (its end) only."""
+    partition = PartitionLog()
+    _append(partition, _ONE)
+    with pytest.raises(RefusedError) as refused:
+        partition.read(offset, _NO_LIMIT, at_least_one=True)
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_read_stops_before_too_many_bytes() -> None:
+    partition = PartitionLog()
+    for _ in range(5):
+        _append(partition, _ONE)
+    size = len(_ONE)
+    assert len(partition.read(0, 3 * size, at_least_one=True)) == 3
+    assert len(partition.read(0, 4 * size - 1, at_least_one=True)) == 3
+    assert len(partition.read(0, 1, at_least_one=True)) == 1
+    assert partition.read(0, 1, at_least_one=False) == []
+
+
+def test_retention_deletes_the_oldest_batches() -> None:
+    """Retention deletes the oldest batches and always keeps the newest.
+
+    Three batches of one record fit: of ten, offsets 7, 8 and 9 remain. With a limit below one batch, only the
+    newest remains: the eleventh, at offset 10.
+    """
+    partition = PartitionLog()
+    for _ in range(10):
+        _append(partition, _ONE, retention_bytes=3 * len(_ONE))
+    assert (partition.start_offset, partition.end_offset) == (7, 10)
+    assert partition.size_bytes == 3 * len(_ONE)
+    assert _offsets(partition.read(7, _NO_LIMIT, at_least_one=True)) == [7, 8, 9]
+    _append(partition, _ONE, retention_bytes=1)
+    assert (partition.start_offset, partition.end_offset) == (10, 11)
+
+
+def test_a_batch_over_the_limit_is_refused_and_leaves_no_trace() -> None:
+    partition = PartitionLog()
+    with pytest.raises(RefusedError, match=r"max\.message\.bytes") as refused:
+        partition.append(_ONE, max_batch_bytes=len(_ONE) - 1)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert partition.end_offset == 0
+    assert partition.append(_ONE, max_batch_bytes=len(_ONE)) == 0
+
+
+def test_deleting_before_an_offset_inside_a_batch() -> None:
+    """Deleting before an offset inside a batch keeps the batch and moves the start of the log.
+
+    The log has two batches of three; offset 4 is inside the second.
+    """
+    partition = PartitionLog()
+    for _ in range(2):
+        _append(partition, record_batch(b"a", b"b", b"c"))
+    assert partition.delete_before(4) == 4
+    assert partition.start_offset == 4
+    assert _offsets(partition.read(4, _NO_LIMIT, at_least_one=True)) == [3, 4, 5]
+    assert partition.find_time(0) == (1000, 4)
+    assert partition.delete_before(-1) == 6
+    assert partition.size_bytes == 0
+    with pytest.raises(RefusedError):
+        partition.delete_before(7)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60))
+def test_repeated_batches_are_stored_once(order: list[int]) -> None:
+    partition = PartitionLog()
+    batches = [record_batch(b"%d" % number, producer_id=3, epoch=0, sequence=number) for number in range(10)]
+    _append(partition, batches[0])
+    expected = 1
+    for number in order:
+        if expected - 5 <= number <= expected:
+            assert _append(partition, batches[number]) == number
+            expected = max(expected, number + 1)
+        else:
+            with pytest.raises(RefusedError) as refused:
+                _append(partition, batches[number])
+            assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert partition.end_offset == expected
+
+
+@pytest.fixture
+def topics() -> Topics:
+    return Topics(default_partitions=4, max_message_bytes=1000, max_bytes_per_partition=None)
+
+
+@pytest.mark.parametrize("name", ["qa.events", "a", "A_b-c.9", "x" * 249])
+def test_names_that_kafka_allows(topics: Topics, name: str) -> None:
+    assert len(topics.create(name).partitions) == 4
+    assert name in topics
+    with pytest.raises(RefusedError) as refused:
+        topics.create(name)
+    assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+BAD_NAMES = ("", ".", "..", "a b", "a/b", "ä", "x" * 250, "new\nline", "end\n")
+BAD_SETTINGS = (("max.message.bytes", "-1"), ("max.message.bytes", "much"), ("retention.bytes", "-2"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        *(((name,), ErrorCode.INVALID_TOPIC_EXCEPTION, "1-249 of the characters") for name in BAD_NAMES),
+        *((("t", count), ErrorCode.INVALID_PARTITIONS, "10000") for count in (0, -2, 10_001)),
+        *((("t", 1, {name: value}), ErrorCode.INVALID_CONFIG, name) for name, value in BAD_SETTINGS),
+    ],
+)
+def test_invalid_topics_are_not_created(
+    topics: Topics, arguments: tuple[Any, ...], code: ErrorCode, words: str
+) -> None:
+    """An invalid name, a number of partitions outside 1 to 10,000, or an invalid setting is refused."""
+    with pytest.raises(RefusedError, match=words) as refused:
+        topics.create(*arguments)
+    assert refused.value.code is code
+    assert arguments[0] not in topics
+
+
+@pytest.mark.parametrize("count", [1, 2, 10_001])
+def test_a_topic_only_grows(topics: Topics, count: int) -> None:
+    """A topic of two partitions cannot get fewer, the same number, or more than 10,000."""
+    topics.create("t", 2)
+    with pytest.raises(RefusedError) as refused:
+        topics.extend("t", count)
+    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
+    assert len(topics.get("t").partitions) == 2
+
+
+def test_validate_only_changes_nothing(topics: Topics) -> None:
+    topics.create("new", validate_only=True)
+    assert "new" not in topics
+    topics.create("t", 2)
+    topics.extend("t", 3, validate_only=True)
+    assert len(topics.get("t").partitions) == 2
+    topics.get("t").configure({"max.message.bytes": "5"}, validate_only=True)
+    assert topics.get("t").settings()["max.message.bytes"] == ("1000", True)
+
+
+@pytest.mark.parametrize(("name", "index"), [("t", 2), ("t", -1), ("unknown", 0)])
+def test_partitions_that_are_not_there(topics: Topics, name: str, index: int) -> None:
+    topics.create("t", 2)
+    assert not topics.has(name, index)
+    with pytest.raises(RefusedError) as refused:
+        topics.partition(name, index)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _stored(data: bytes, base_offset: int = 0) -> StoredBatch:
+    return stored(data, parse_header(data), base_offset)
+
+
+def test_a_header_is_read() -> None:
+    data = record_batch(
+        b"a", b"b", b"c", timestamps_ms=[5, 9, 7], producer_id=11, epoch=2, sequence=40, compression=GZIP
+    )
+    header = parse_header(data)
+    assert (header.size_bytes, header.compression, header.record_count) == (len(data), GZIP, 3)
+    assert (header.first_timestamp_ms, header.max_timestamp_ms) == (5, 9)
+    assert (header.producer_id, header.producer_epoch) == (11, 2)
+    assert (header.base_sequence, header.last_sequence) == (40, 42)
+
+
+def test_sequences_wrap() -> None:
+    """The sequence after 2**31 - 1 is 0, also inside a batch."""
+    assert next_sequence(2**31 - 1) == 0
+    header = parse_header(record_batch(b"a", b"b", producer_id=1, epoch=0, sequence=2**31 - 1))
+    assert header.last_sequence == 0
+
+
+def _with(data: bytes, position: int, form: str, value: int) -> bytes:
+    changed = bytearray(data)
+    struct.pack_into(form, changed, position, value)
+    return bytes(changed)
+
+
+_GOOD = record_batch(b"a", b"b")
+
+
+_BAD = {
+    "empty": b"",
+    "cut in the header": _GOOD[:60],
+    "cut in the records": _GOOD[:-1],
+    "more bytes": _GOOD + b"\x00",
+    "two batches": _GOOD + _GOOD,
+    "format 1": _with(_GOOD, 16, ">b", 1),
+    "no records": _with(_GOOD, 57, ">i", 0),
+    "too many records": _with(_GOOD, 57, ">i", 3),
+    "negative last offset": _with(_GOOD, 23, ">i", -1),
+    "control": _with(_GOOD, 21, ">h", 0x20),
+    "transactional": record_batch(b"a", is_transactional=True, producer_id=1, epoch=0, sequence=0),
+    "no epoch": record_batch(b"a", producer_id=5, epoch=-1, sequence=0),
+    "no sequence": record_batch(b"a", producer_id=5, epoch=0, sequence=-1),
+}
+
+
+@pytest.mark.parametrize("data", _BAD.values(), ids=_BAD)
+def test_invalid_batches_are_refused(data: bytes) -> None:
+    """All data except one whole, non-transactional batch of format 2 with records is an INVALID_RECORD."""
+    with pytest.raises(RefusedError) as refused:
+        parse_header(data)
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
+    with pytest.raises(RefusedError):
+        parse_header(data)
+
+
+def test_storing_changes_only_offset_and_epoch() -> None:
+    """Storing keeps all bytes that the checksum covers (from byte 21 on)."""
+    batch = _stored(_GOOD, base_offset=77)
+    assert struct.unpack_from(">qii", batch.data) == (77, len(_GOOD) - 12, 0)
+    assert bytes(batch.data[16:]) == _GOOD[16:]
+    assert batch.next_offset == 79
+
+
+@given(
+    times=st.lists(st.integers(0, 100), min_size=1, max_size=20),
+    asked=st.integers(-5, 105),
+    compression=st.sampled_from([0, GZIP]),
+)
+def test_a_time_is_found_as_by_looking_at_each_record(times: list[int], asked: int, compression: int) -> None:
+    """`find_time` returns the first record at or after the time, in any order of timestamps."""
+    values = [b"some text that compresses, some text that compresses"] * len(times)
+    batch = _stored(record_batch(*values, timestamps_ms=times, compression=compression), base_offset=50)
+    expected = next(((time, 50 + index) for index, time in enumerate(times) if time >= asked), None)
+    assert find_time(batch, asked) == expected
+
+
+@pytest.mark.parametrize("compression", [0, GZIP])
+@given(noise=st.binary(min_size=1, max_size=60))
+def test_unreadable_records_give_an_offset_of_the_batch(compression: int, noise: bytes) -> None:
+    good = record_batch(b"a" * 100, b"b" * 100, timestamps_ms=[10, 20], compression=compression)
+    data = good[:61] + (noise * 300)[: len(good) - 61]
+    found = find_time(_stored(data, base_offset=5), 15)
+    assert found is None or found[1] in {5, 6}
+
+
+def test_an_unreadable_compression_is_found_by_batch() -> None:
+    """For a compression outside the standard library, `find_time` returns the batch's first offset."""
+    batch = _stored(
+        record_batch(b"a" * 100, b"b" * 100, timestamps_ms=[10, 20], compression=LZ4), base_offset=5
+    )
+    assert batch.header.compression == LZ4
+    assert find_time(batch, 15) == (15, 5)
