@@ -21,7 +21,6 @@ from streams.kafka.topics.table import AGENTS
 from streams.settings.judge import EndpointSettings
 from streams.settings.tree import Settings
 from streams.worker.run import Running, run_worker
-from tests.alerting.monitoring import Scraped
 from tests.integration.deadlines import until
 
 _STOP_SECONDS = 40.0
@@ -46,11 +45,6 @@ class Installation:
         """If true, most further answers are bad."""
         self.paused = False
         """If true, `feed` sends nothing."""
-
-    @property
-    def scraped(self) -> Scraped:
-        """The worker as a scrape target."""
-        return Scraped(self.name, self.url.removeprefix("http://"))
 
     async def send(self, value: bytes) -> None:
         """Send one event."""

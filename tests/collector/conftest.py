@@ -1,13 +1,12 @@
-"""Apache Kafka, once per run, and a judge's endpoint for each test."""
+"""Apache Kafka, once per run."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.kafka import ApacheKafka
-from tests.integration.processes import Endpoint
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +16,3 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     kafka.start()
     yield kafka.bootstrap_servers
     kafka.stop()
-
-
-@pytest.fixture
-async def judge() -> AsyncIterator[Endpoint]:
-    """An endpoint for workers in their own processes."""
-    async with Endpoint() as endpoint:
-        yield endpoint

@@ -164,19 +164,3 @@ def test_the_unit_has_the_documented_exposure(tmp_path: Path) -> None:
     level = re.search(r"exposure level for judgestream.service: ([\d.]+)", said)
     assert level is not None, said
     assert f"says {level[1]} of 10" in " ".join(DEPLOY.read_text(encoding="utf-8").split())
-
-
-@pytest.mark.tools
-def test_the_chart_takes_the_values(tmp_path: Path) -> None:
-    """Both values files of the page render, with the names that the commands use."""
-    for number, values in enumerate(documents("values.yaml")):
-        file = tmp_path / f"{number}.yaml"
-        file.write_text(yaml.safe_dump(values))
-        said = run(
-            tool("helm"), "template", "quality", ROOT / "helm", "--namespace", "quality", "--values", file
-        )
-        rendered = [one for one in yaml.safe_load_all(said) if one]
-        names = {(one["kind"], one["metadata"]["name"]) for one in rendered}
-        assert ("Service", "quality-judgestream") in names
-        kind = values.get("worker", {}).get("kind", "Deployment")
-        assert (kind, "quality-judgestream") in names

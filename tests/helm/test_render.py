@@ -19,6 +19,7 @@ from tests.helm.chart import (
     CHART,
     CI_VALUES,
     FILES,
+    RELEASE,
     Manifest,
     load,
     manifests,
@@ -223,11 +224,16 @@ def _documented() -> list[tuple[str, str]]:
 def test_documented_values_install(
     page: str, values: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The values in README and docs/deploy.md render, and their settings are valid."""
-    assert page
+    """The values in README and docs/deploy.md render, and their settings are valid.
+
+    Objects have the names that the page's commands use.
+    """
     file = tmp_path / "values.yaml"
     file.write_text(values, encoding="utf-8")
     documents = manifests("--values", str(file))
+    kind = load(file).get("worker", {}).get("kind", "Deployment")
+    found = {(one["kind"], one["metadata"]["name"].removeprefix(RELEASE)) for one in documents}
+    assert not page.startswith("deploy") or found >= {("Service", "-judgestream"), (kind, "-judgestream")}
     for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
         monkeypatch.delenv(name)
     load_settings(_settings_file(documents, tmp_path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +19,6 @@ from judge.offline.server import OfflineJudge
 from schemas import QAEvent, Sampling, Scored, Source, Unscored, result_id
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, fake_openai
-from tests.judge.replies import coverage_reply, listed_item
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."
@@ -33,40 +31,6 @@ async def chat() -> AsyncIterator[OpenAIChat]:
         chat = OpenAIChat(endpoint="offline", model=server.model, base_url=server.base_url)
         yield chat
         await chat.close()
-
-
-async def test_the_worked_case() -> None:
-    """An endpoint that lists 2 facts, no conclusion, 1 term and the same organization yields the published
-    verdict.
-    """
-    facts = [
-        listed_item("The Eiffel Tower is in Paris.", "is located in Paris"),
-        listed_item("It was completed in 1889.", "built in 1889"),
-    ]
-    evidence = coverage_reply(facts, terms=[listed_item("Eiffel Tower", "Eiffel Tower")])
-    usage = {"prompt_tokens": 10, "completion_tokens": 5}
-    async with fake_openai(Answer(completion(json.dumps(evidence), usage=usage))) as fake:
-        chat = OpenAIChat(endpoint="primary", model="m-1", base_url=fake.url)
-        judge = Evaluator(build_metric("coverage"), chat)
-        result = await judge.judge(task_for(judge.metric, answer=ANSWER, reference=REFERENCE))
-        await chat.close()
-    assert isinstance(result, Scored)
-    # 5 * (1 * 0.7 + 1 * 0.21 + 1 * 0.09) = 5
-    assert result.verdict == {
-        "score": 5,
-        "rationale": [
-            "Fact: 2 of 2 facts correctly matched.",
-            "Conclusion: 0 of 0 conclusions correctly matched.",
-            "Terminology: 1 of 1 terms correctly matched.",
-            "Organization: matched",
-            (
-                "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + "
-                "organization_ratio 1.0 * 0.09)"
-            ),
-        ],
-    }
-    assert (result.score, result.score_exact, result.corrections) == (5, "5", ())
-    assert fake.requests[0]["response_format"]["json_schema"]["name"] == "coverage_evidence"
 
 
 def _shipped(name: str) -> PromptPack:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from streams.doctor.broker_checks import Expected, acl_command, check_sessions, check_topic, largest_record
-from streams.doctor.findings import bad_settings
 from streams.doctor.probe import Partition, TopicView
 from streams.kafka.topics.table import TOPICS, TopicUse
 from streams.settings.broker import KafkaSettings
@@ -127,11 +126,7 @@ def test_commands_that_grant() -> None:
     )
 
 
-def test_small_parts() -> None:
-    split = bad_settings("settings", "", "is wrong; mend; it")
-    assert (split.detail, split.remedy) == ("is wrong; mend", "it")
-    alone = bad_settings("settings", "", "alone")
-    assert (alone.detail, alone.remedy) == ("alone", "")
+def test_the_largest_record() -> None:
     assert largest_record({"t": {"max.message.bytes": "7"}}, "t") == 7
     assert largest_record({}, "t") is None
 

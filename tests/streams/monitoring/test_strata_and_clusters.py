@@ -151,29 +151,6 @@ def test_a_resumed_cluster_counts_once_and_memory_is_bounded() -> None:
     assert len(series._clusters.known) == MOST_KNOWN
 
 
-def test_the_state_of_clusters_and_strata_is_restored() -> None:
-    """A series restored in the middle continues as the one that was not interrupted."""
-    random, series = seeded(9), Series(CONFIG.rules("tone"))
-    answers = conversations(random, GOOD, correlation=0.4)
-    samples = []
-    for number in range(1_500):
-        moment = START + timedelta(minutes=number)
-        name, score = next(answers)
-        score = 1 if number > 900 else score
-        samples.append(Sample(f"e{number}", score, 0.5, moment, "p", f"s{number % 3}", cluster=name))
-    changes = []
-    for number, sample in enumerate(samples):
-        changes += series.add(sample, sample.occurred_at)
-        if number in {100, 905}:
-            series = Series.load(CONFIG.rules("tone"), series.dump())
-    whole = Series(CONFIG.rules("tone"))
-    assert changes == [one for sample in samples for one in whole.add(sample, sample.occurred_at)]
-    assert changes
-    assert series == whole
-    late = samples[-1].occurred_at
-    assert (series.window(late), series.recent) == (whole.window(late), whole.recent)
-
-
 def test_a_part_without_a_baseline_before_the_drop_shows_none_from_it() -> None:
     """An app with 30 answers before everything fell is new: it learns after the recovery."""
     config = MonitorConfig(labels=("app",), baseline_samples=60)

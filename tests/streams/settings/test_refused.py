@@ -118,8 +118,9 @@ def test_unreadable_files(tmp_path: Path) -> None:
         load_settings(tmp_path / "latin.yaml", {})
 
 
-def test_a_variable_below_what_is_no_mapping(tmp_path: Path) -> None:
-    found = problems(tmp_path, "kafka: text", {"JUDGESTREAM_KAFKA__GROUP_ID": "g"})
+@pytest.mark.parametrize("text", ["kafka: text", "kafka: [text]"])
+def test_a_variable_below_what_is_no_mapping(tmp_path: Path, text: str) -> None:
+    found = problems(tmp_path, text, {"JUDGESTREAM_KAFKA__GROUP_ID": "g"})
     assert "JUDGESTREAM_KAFKA__GROUP_ID: its parent in the file is not a mapping" in found[0]
 
 
@@ -215,8 +216,3 @@ def test_a_parameter_that_is_a_secret_is_refused(tmp_path: Path, parameters: dic
     (problem,) = problems(tmp_path, endpoint(parameters=parameters))
     assert "published in every result" in problem
     assert "sk-proj" not in problem
-
-
-def test_a_variable_below_a_list_in_place_of_a_section(tmp_path: Path) -> None:
-    found = problems(tmp_path, "kafka: [text]", {"JUDGESTREAM_KAFKA__GROUP_ID": "g"})
-    assert "JUDGESTREAM_KAFKA__GROUP_ID: its parent in the file is not a mapping" in found[0]

@@ -9,31 +9,21 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from tests.judge.fake_openai import completed
+from tests.judge.replies import coverage_reply, listed_item
 from tests.loopback import on_loopback
 
 EIFFEL_REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 EIFFEL_ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."
 
 
-def _item(text: str, reference_span: str, answer_span: str) -> dict[str, Any]:
-    return {
-        "item": text,
-        "reference_span": reference_span,
-        "answer_span": answer_span,
-        "justification": "The answer says so.",
-        "matched": True,
-    }
-
-
-EIFFEL_EVIDENCE: dict[str, Any] = {
-    "facts": [
-        _item("It is in Paris", "The Eiffel Tower is in Paris.", "is located in Paris, France"),
-        _item("It was completed in 1889", "It was completed in 1889.", "built in 1889"),
+EIFFEL_EVIDENCE: dict[str, Any] = coverage_reply(
+    [
+        listed_item("The Eiffel Tower is in Paris.", "is located in Paris, France"),
+        listed_item("It was completed in 1889.", "built in 1889"),
     ],
-    "conclusions": [],
-    "terms": [_item("Eiffel Tower", "Eiffel Tower", "Eiffel Tower")],
-    "organization": {"justification": "Both are one plain statement.", "similar": True},
-}
+    terms=[listed_item("Eiffel Tower", "Eiffel Tower")],
+)
 """The evidence of the worked case: 2 facts, no conclusion, 1 term, the same organization."""
 
 
@@ -55,22 +45,7 @@ class JudgeServer:
         self.keys.append(request.headers.get("Authorization"))
         if self.status != 200:
             return web.json_response({"error": {"message": "scripted"}}, status=self.status)
-        return web.json_response(
-            {
-                "id": "c",
-                "object": "chat.completion",
-                "created": 1,
-                "model": asked["model"],
-                "choices": [
-                    {
-                        "index": 0,
-                        "finish_reason": "stop",
-                        "message": {"role": "assistant", "content": self.content(asked)},
-                    }
-                ],
-                "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
-            }
-        )
+        return completed(self.content(asked), model=asked["model"], tokens=(100, 10))
 
     async def list_models(self, request: web.Request) -> web.Response:  # noqa: ARG002 - others look at it
         """List the models."""
