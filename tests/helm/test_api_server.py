@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, of_kind,
 from tests.helm.kube import Cluster, cluster
 from tests.helm.kubernetes import CUSTOM_GROUPS
 from tests.places import ROOT
-from tests.toolbox import custom_resource_definitions, tool
+from tests.toolbox import custom_resource_definitions
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(300)]
 
@@ -104,21 +103,8 @@ def test_the_server_would_refuse_a_mistake(server: Cluster, tmp_path: Path) -> N
         for part in path.split("."):
             place = place[part]
         place["misspelt"] = "value"
-        file = tmp_path / "broken.json"
-        file.write_text(json.dumps(broken), encoding="utf-8")
-        command = [
-            tool("kubectl"),
-            "--kubeconfig",
-            str(server.kubeconfig),
-            "create",
-            "--dry-run=server",
-            "--validate=strict",
-        ]
-        done = subprocess.run(
-            [*command, "--filename", str(file)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode != 0
-        assert expected in done.stderr
+        with pytest.raises(AssertionError, match=expected):
+            _create_strictly(server, [broken], tmp_path, "default")
 
 
 def test_a_volume_is_enlarged_by_the_commands_of_the_manual(server: Cluster) -> None:

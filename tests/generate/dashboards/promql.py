@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import yaml
-
-from tests.places import ROOT
-
-FILES = ROOT / "helm" / "files"
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"[a-zA-Z_][\w:]*judgestream[\w:]*|judgestream_\w+|\b\w+(?=\{)")
 _SELECTOR = re.compile(r"([\w:]+)\{([^}]*)\}")
-
-
-def rules(file: str) -> list[dict[str, Any]]:
-    """All rules of a file of `helm/files`, in order."""
-    document = yaml.safe_load((FILES / file).read_text(encoding="utf-8"))
-    return [rule for group in document["groups"] for rule in group["rules"]]
 
 
 def names(expr: str) -> set[str]:

@@ -11,7 +11,8 @@ import pytest
 from generate.dashboards.files import FOLDER, all_dashboards
 from streams.telemetry.catalogue import CATALOGUE, LABELS, PROCESS
 from streams.telemetry.labels import label_names
-from tests.generate.dashboards.promql import names, plain, rules, selectors
+from tests.generate.dashboards.promql import names, plain, selectors
+from tests.rules.rule_files import FILES, rules
 
 _FILES = sorted(FOLDER.glob("*.json"))
 _BUILT_IN = {"__interval", "__rate_interval", "__range"}
@@ -113,7 +114,7 @@ def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
 @each_dashboard
 def test_expressions_use_existing_series_and_their_labels(path: Path) -> None:
     """Of metrics of the catalogue, recorded series and series of Prometheus."""
-    recorded = {rule["record"] for rule in rules("rules.yaml")}
+    recorded = {rule["record"] for rule in rules(FILES / "rules.yaml")}
     for expr in _ready(_load(path)):
         found = {_base(name) for name in names(expr)} - {"label_values"}
         assert found, expr
@@ -155,7 +156,7 @@ def test_links_lead_somewhere(path: Path) -> None:
     uids = {_load(other)["uid"] for other in _FILES} - {document["uid"]}
     urls = [link["url"] for link in document["links"]]
     assert {url for url in urls if url.startswith("/d/")} == {f"/d/{uid}" for uid in uids}
-    anchors = {f"${{runbooks}}#{rule['alert'].lower()}" for rule in rules("alerts.yaml")}
+    anchors = {f"${{runbooks}}#{rule['alert'].lower()}" for rule in rules(FILES / "alerts.yaml")}
     linked = {link["url"] for panel in _panels(document) for link in panel.get("links", ())}
     assert linked
     assert linked <= anchors
@@ -163,12 +164,12 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def test_every_alert_has_a_panel() -> None:
     shown = {alert for one in all_dashboards().values() for panel in one.panels() for alert in panel.alerts}
-    assert shown == {rule["alert"] for rule in rules("alerts.yaml")}
+    assert shown == {rule["alert"] for rule in rules(FILES / "alerts.yaml")}
 
 
 def test_every_metric_of_the_catalogue_is_used() -> None:
     """Each metric is used in a panel, a rule or an alert, or is listed as unused."""
     exprs = [expr for path in _FILES for expr in _ready(_load(path))]
-    exprs += [rule["expr"] for file in ("rules.yaml", "alerts.yaml") for rule in rules(file)]
+    exprs += [rule["expr"] for file in ("rules.yaml", "alerts.yaml") for rule in rules(FILES / file)]
     used = {_base(name) for expr in exprs for name in names(expr)}
     assert _SPECS.keys() - used == _UNUSED.keys()

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from generate.dashboards.files import FOLDER
-from tests.generate.dashboards.promql import FILES, plain, rules
+from tests.generate.dashboards.promql import plain
 from tests.generate.dashboards.traffic import JOB, MINUTES, PLAIN_JOB, input_series
+from tests.rules.rule_files import FILES, rules
 from tests.toolbox import run, tool
 
 _WINDOWS = ("5m", "1h", "1d")
@@ -67,7 +68,7 @@ def _expressions() -> dict[str, str]:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Run promtool once over some hours; returns its findings."""
     folder = tmp_path_factory.mktemp("promtool")
-    recorded = [rule["record"] for rule in rules("rules.yaml")]
+    recorded = [rule["record"] for rule in rules(FILES / "rules.yaml")]
     exprs = [*_expressions(), *recorded]
     # Only the presence of data counts; other tests check the numbers of the rules.
     tests = [

@@ -5,7 +5,6 @@ errors.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -18,8 +17,6 @@ from hypothesis import strategies as st
 
 from generate.message_schemas import json_schema
 from judge.endpoints.clients import ScriptedChat
-from judge.endpoints.payloads import NoCompletionError, read_completion
-from judge.errors import EventError
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import Metric
@@ -175,22 +172,3 @@ def test_results_and_verdicts_conform_to_their_schemas(
         assert result.verdict["score"] == result.score
         if metric.name != "own":
             _schema(f"{metric.name}_verdict").validate(written["verdict"])
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=300) | REPLIES.map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_no_bytes_from_an_endpoint_break_its_reader(body: bytes) -> None:
-    """Arbitrary bytes raise `NoCompletionError` or give a text that metrics interpret or refuse with
-    `EventError`.
-    """
-    for whole in (body, b'{"choices": [{"message": {"content": ' + body + b"}}]}"):
-        try:
-            text = read_completion(whole).text
-        except NoCompletionError:
-            continue
-        for metric in METRICS.values():
-            task = task_for(
-                metric, answer="In Paris. [Page 1]", reference="In Paris.", context={"Page-1": "Paris."}
-            )
-            with contextlib.suppress(EventError):
-                metric.interpret(task, text)

@@ -190,15 +190,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         load_pack(large)
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_give_a_pack_or_the_one_error(raw: bytes) -> None:
-    for dialect in ("markdown", "yaml"):
-        try:
-            parse_pack(raw, dialect=dialect, origin="x")
-        except PromptPackError as error:
-            str(error).encode()
-
-
 MANUAL = ROOT / "docs" / "prompt-packs.md"
 SHOWN = Inputs("why?", "because", "reason", {"Page-1": "one"})
 

@@ -145,25 +145,6 @@ def test_a_judge_that_fails_every_event_ends_the_run(
     assert [type(RESULT.validate_json(line)) for line in out.read_text().splitlines()] == [Scored]
 
 
-def test_a_prompt_pack_makes_a_metric_of_its_own(tmp_path: Path, events: Path, command: Command) -> None:
-    """A prompt pack fills in known names and leaves literal braces unchanged."""
-    pack = tmp_path / "tone.yaml"
-    pack.write_text(
-        "score_range: [1, 5]\n"
-        "messages:\n"
-        "  - {role: system, content: "
-        '"Judge the tone. Reply as {\\"score\\": 1}."'
-        "}\n"
-        '  - {role: user, content: "Q: {question} A: {answer}"}\n'
-    )
-    with in_thread(judge_server(lambda _: '{"score": 4, "justification": "Friendly."}')) as server:
-        ended = command("judge", events, "-m", "tone", "--prompt-pack", pack, "--base-url", server.url)
-        assert results(ended)[0].score == 4
-        system, user = (message["content"] for message in server.requests[0]["messages"])
-    assert system == 'Judge the tone. Reply as {"score": 1}.'
-    assert EIFFEL_ANSWER in user
-
-
 def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path, written: Write, command: Command) -> None:
     """The fallback endpoint answers if the first refuses; texts are redacted and limited in length.
 
