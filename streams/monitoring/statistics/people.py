@@ -43,6 +43,7 @@ class PeopleMean:
         trust: The factor lambda of the judge's scores, from 0 to 1.
         labels: Labelled answers.
         effective: Their effective number n, after Kish.
+        least: Their number m if all weighed as much as the heaviest; n if all weigh the same.
         half: Half of the interval.
     """
 
@@ -53,6 +54,7 @@ class PeopleMean:
     trust: float
     labels: int
     effective: float
+    least: float
     half: float
     spread: float
     """Variance of one effective label's residual."""
@@ -65,9 +67,9 @@ class PeopleMean:
 
     def half_after(self, more: float, *, alone: bool = False) -> float:
         """Return half of the interval after this many more labels; `alone`: without the judge."""
-        n = self.effective + more * self.effective / self.labels
+        growth = 1 + more / self.labels
         spread, floor = (self.spread_alone, 0.0) if alone else (self.spread, self.floor)
-        return _half(spread, floor, self.imagined, n)
+        return _half(spread, floor, self.imagined, self.effective * growth, self.least * growth)
 
     @property
     def alone(self) -> float:
@@ -95,9 +97,9 @@ class PeopleMean:
         return low
 
 
-def _half(spread: float, floor: float, imagined: float, n: float) -> float:
-    half = student_quantile(0.975, n - 2) * sqrt(spread / n + floor + imagined / (n * n))
-    return max(half, UNSEEN * sqrt(imagined / IMAGINED_SQUARE) / n)
+def _half(spread: float, floor: float, imagined: float, n: float, m: float) -> float:
+    half = student_quantile(0.975, n - 2) * sqrt(spread / n + floor + imagined / (m * m))
+    return max(half, UNSEEN * sqrt(imagined / IMAGINED_SQUARE) / m)
 
 
 def effective_labels(labelled: Iterable[LabelledAnswer]) -> float:
@@ -116,12 +118,13 @@ def people_mean(
 
         lambda   = clip(cov_w(y, f) / (var_w(f) + var_V(F)), 0, 1) n / (n + 10),  n = (sum w)² / sum w²
         estimate = lambda mean_V(F) + mean_w(y - lambda f)
-        variance = var_w(y - lambda f) + lambda² var_V(F) + 12 / n²
+        variance = var_w(y - lambda f) + lambda max(2 b - lambda, lambda) var_V(F) + 12 / m²
 
-    and t of n - 2 degrees of freedom. The labelled answers are among F, which only widens the interval.
-    Deviations from PPI++: weights; lambda shrunk, because few labels overestimate it; 12 / n² imagined
-    squares (for a scale from 1 to 5; 0.75 squares of any scale), because few labels that agree hide the
-    spread; t; half an interval of at least 2.66 scales / n, for errors that no label shows.
+    with b = cov_w(y, f) / var_w(f), m = sum w / max w, and t of n - 2 degrees of freedom. Deviations from
+    PPI++: weights; lambda shrunk, because few labels overestimate it; the labelled answers are among F, which
+    adds twice the covariance lambda (b - lambda) var_V(F) of both parts; 12 / m² imagined squares (for a
+    scale from 1 to 5; 0.75 squares of any scale), because few labels that agree hide the spread; t; half an
+    interval of at least 2.66 scales / m, for errors that no label shows.
 
     Args:
         labelled: At least three answers, each once; dependent labels of one are averaged before.
@@ -147,11 +150,13 @@ def people_mean(
     judge, trust = (f_mean, 0.0) if known is None else (known, trust)
     mean = trust * judge + y_mean - trust * f_mean
     imagined = IMAGINED_SQUARE * (highest - lowest) ** 2
-    residual, floor = spread(1, -trust) * n, trust * trust * floor
-    half = _half(residual, floor, imagined, n)
+    slope = covariance / spread(0, 1) if spread(0, 1) > 0 else 0.0
+    residual, floor = spread(1, -trust) * n, trust * max(2 * slope - trust, trust) * floor
+    m = total / max(one.weight for one in labelled)
+    half = _half(residual, floor, imagined, n, m)
     return PeopleMean(
         mean=min(max(mean, lowest), highest), low=max(mean - half, lowest), high=min(mean + half, highest),
-        judge=judge, trust=trust, labels=len(labelled), effective=n, half=half,
+        judge=judge, trust=trust, labels=len(labelled), effective=n, least=m, half=half,
         spread=residual, floor=floor, imagined=imagined, spread_alone=spread(1, 0) * n,
     )  # fmt: skip
 

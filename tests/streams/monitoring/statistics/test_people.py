@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from math import comb
 from random import Random
+from statistics import linear_regression
 
 import pytest
 from hypothesis import given
@@ -33,28 +34,31 @@ ALL = (5, 4, 3, 5, 2, 4, 5, 1, 4, 4, 3, 5, 2, 4, 5, 5, 4, 3, 4, 5)
 def test_the_formula_by_hand() -> None:
     """Four labels 1, 3, 1, 3 of a judge who says the same: their means vary by 4/16 * 4/3 = 1/3, as all do.
 
-    lambda = 1/3 / (1/3 + 1/3) * 4 / (4 + 10) = 1/7; the estimate 3/7 + 2 - 2/7 = 15/7. The variance is
-    (6/7)² / 3 + (1/7)² / 3 + 12 / 16 = 37/147 + 3/4, and t of 2 degrees of freedom 4.303.
+    lambda = 1/3 / (1/3 + 1/3) * 4 / (4 + 10) = 1/7; the estimate 3/7 + 2 - 2/7 = 15/7. The slope b is 1, so
+    the variance is (6/7)² / 3 + 1/7 (2 - 1/7) / 3 + 12 / 16 = 1/3 + 3/4, and t of 2 degrees of freedom 4.303.
     """
     labelled = [LabelledAnswer(one, one, 1.0) for one in (1, 3, 1, 3)]
     found = people_mean(labelled, WeightedSums.of((one, 1.0) for one in (2, 2, 4, 4)), lowest=-9, highest=-5)
     assert found.trust == pytest.approx(1 / 7)
     found = people_mean(labelled, WeightedSums.of((one, 1.0) for one in (2, 2, 4, 4)), lowest=1, highest=5)
     assert found.mean == pytest.approx(15 / 7)
-    assert found.half == pytest.approx(4.303 * (37 / 147 + 0.75) ** 0.5, rel=0.01)
+    assert found.half == pytest.approx(4.303 * (1 / 3 + 0.75) ** 0.5, rel=0.01)
     assert (found.low, found.judge, found.labels, found.effective) == (1, 3, 4, 4)
 
 
 def test_it_agrees_with_ppi_python() -> None:
     """`ppi_mean_pointestimate` and `ppi_mean_ci` of ppi-python 0.2.3, with our lambda as `lam`.
 
-    Its variances divide by n, ours by n - 1, before the imagined squares and with the quantile 1.96.
+    Its variances divide by n, ours by n - 1, before the imagined squares and with the quantile 1.96; its
+    labelled answers are not among the others, so it has lambda² where we have lambda (2 b - lambda).
     """
     judged = WeightedSums.of((one, 1.0) for one in ALL)
     found = people_mean(_labelled((1,) * 10), judged, lowest=1, highest=5)
     assert found.trust == pytest.approx(0.3393840978947977)
     assert found.mean == pytest.approx(3.55272284)
-    variance = found.spread / 10 * 9 / 10 + found.floor * 19 / 20
+    slope = linear_regression(JUDGE, PEOPLE).slope
+    apart = found.floor * found.trust / (2 * slope - found.trust)
+    variance = found.spread / 10 * 9 / 10 + apart * 19 / 20
     assert 1.959964 * variance**0.5 == pytest.approx((4.19085489 - 2.9145908) / 2, rel=1e-6)
     judged = WeightedSums.of((one, 1 / (1 + place % 2)) for place, one in enumerate(ALL))
     found = people_mean(_labelled((1, 2, 1, 4, 1, 1, 2, 1, 1, 3)), judged, lowest=1, highest=5)
@@ -77,6 +81,13 @@ def test_judges_and_people_without_variation_give_an_interval() -> None:
     assert alike.high - alike.low == pytest.approx(2.66 * 4 / 40)  # above 5 is nothing
 
 
+def test_few_heavy_labels_count_as_few() -> None:
+    """Forty labels that agree, four of them ten times as heavy: m = 76 / 10, half 2.66 * 4 / 7.6 = 1.4."""
+    weights = [10.0] * 4 + [1.0] * 36
+    found = people_mean([LabelledAnswer(5, 5, one) for one in weights], None, lowest=1, highest=5)
+    assert (found.least, found.half) == (pytest.approx(7.6), pytest.approx(1.4))
+
+
 def test_labels_alone_of_a_part() -> None:
     """Without the judge's scores of the part, the estimate is the labels' mean, 34 / 10."""
     found = people_mean(_labelled((1,) * 10), None, lowest=1, highest=5)
@@ -89,9 +100,9 @@ def test_more_labels_for_half_an_interval() -> None:
     """The number given is the smallest; none if the judge's own mean is too uncertain."""
     found = people_mean(_labelled((1,) * 10), WeightedSums.of((one, 1.0) for one in ALL), lowest=1, highest=5)
     more = found.more_for(found.half / 2)
-    assert more == 15
+    assert more == 21
     assert found.half_after(more) <= found.half / 2 < found.half_after(more - 1)
-    assert found.more_for(0.1) is None  # lambda² var_V(F) alone is 0.008: +-0.18
+    assert found.more_for(0.1) is None  # what labels do not reduce is 0.036: +-0.37
     assert found.half_after(found.saved) < found.half
 
 
