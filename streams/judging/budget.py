@@ -8,9 +8,10 @@ verdicts in flight counted at the mean cost so far. So the limit on calls holds 
 retries, and the limit on cost except for about one verdict of each worker. A lease is at most `LEASE` of the
 limit, so that little is lost with a worker that is killed.
 
-**Lower rate.** From `LOWER_FROM` of a limit on, the sampling rate is halved, and halved again each time half
-of the rest is spent, so that the budget lasts. The factor is a power of two, and depends only on the spending
-so far, not on the event.
+**Lower rate.** So that the budget lasts the day, spending follows the demand: when usually half of the day's
+answers have come, about half may be spent. What is spent beyond that, as a share of the rest, halves the
+sampling rate with each `STEP` above `LEAD`. The factor is a power of two, and depends only on the past, not
+on the event.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from math import inf
+from math import ceil, inf
 from typing import Final, TypeAlias
 
 import structlog
@@ -34,8 +35,10 @@ from streams.settings.judge import BudgetSettings, LimitSettings
 
 _log = structlog.stdlib.get_logger(__name__)
 
-LOWER_FROM: Final = Fraction(4, 5)
-LOWEST_FACTOR: Final = Fraction(1, 1024)
+LEAD: Final = 0.02
+STEP: Final = 0.01
+MOST_HALVED: Final = 10
+LOWEST_FACTOR: Final = Fraction(1, 2**MOST_HALVED)
 LONGEST_SLEEP_SECONDS: Final = 30.0
 """Interval of clock checks while verdicts wait, as the clock may be set."""
 MAX_VALUES: Final = 1_000
@@ -49,6 +52,39 @@ Settle: TypeAlias = Callable[[Result], None]
 """Records the cost of a verdict."""
 Accounts: TypeAlias = tuple[Account, ...]
 _NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class Demand:
+    """How much of a day's demand has come by a time of day: as on the whole days before, else evenly.
+
+    Each worker counts its own events, which are a part of all at each hour.
+    """
+
+    EVEN: Final = 0.05
+    """Share of a mean hour that each hour has at least, for demand where there was none before."""
+
+    def __init__(self, since: datetime) -> None:
+        self._since = since
+        self._counted = [0] * 24
+        self._hours: list[float] | None = None
+
+    def add(self, now: datetime) -> None:
+        self._counted[now.hour] += 1
+
+    def begin(self, day: datetime) -> None:
+        """Begin a day; the one that ended counts half, if it was seen from its beginning and had demand."""
+        total = sum(self._counted)
+        if total and self._since <= day - timedelta(days=1):
+            share = [count / total for count in self._counted]
+            before = share if self._hours is None else self._hours
+            self._hours = [(new + old) / 2 for new, old in zip(share, before, strict=True)]
+        self._counted = [0] * 24
+
+    def by(self, now: datetime) -> float:
+        """Return the share of a day's demand before this time of day."""
+        hours = self._hours or [1 / 24] * 24
+        each = [(one + self.EVEN / 24) / (1 + self.EVEN) for one in hours]
+        return sum(each[: now.hour]) + each[now.hour] * (now.minute * 60 + now.second) / 3600
 
 
 class Spending:
@@ -72,6 +108,7 @@ class Spending:
         self._limits: dict[str, LimitSettings] = dict(limits.limits)
         self._caps = {cap.name: (cap.metric, cap.by) for cap in limits.caps}
         self._now = now
+        self._demand = Demand(now())
         self._day: datetime | None = None
         self._values: dict[str, set[str]] = defaultdict(set)
         self._turns: dict[Accounts, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -120,16 +157,16 @@ class Spending:
         return found if found < (end - now).total_seconds() else inf
 
     def rate_factor(self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS) -> Fraction:
-        """Return the current factor for a sampling rate: 1 or a negative power of two."""
+        """Return the factor for the sampling rate of one more event: 1 or a negative power of two."""
         self._today()
+        now = self._now()
+        self._demand.add(now)
         lowering = [one for one in self.accounts(metric, labels) if self._when(one) == "lower_rate"]
-        left = 1 - Fraction(max((self._ratio(one) for one in lowering), default=0.0))
-        factor = Fraction(1)
-        share = 1 - LOWER_FROM
-        while left < share and factor > LOWEST_FACTOR:
-            factor /= 2
-            share /= 2
-        return factor
+        spent = max((self._ratio(one) for one in lowering), default=0.0)
+        come = self._demand.by(now)
+        ahead = (spent - come) / (1 - come) - LEAD
+        halved = ceil(ahead / STEP) if spent < 1 else MOST_HALVED
+        return Fraction(1, 2 ** min(max(halved, 0), MOST_HALVED))
 
     def accounts(self, metric: str, labels: Mapping[str, str]) -> Accounts:
         """Return the accounts that a verdict concerns."""
@@ -242,6 +279,7 @@ class Spending:
         day = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
         if self._day is None or day > self._day:
             self.share.begin(day.date().isoformat())
+            self._demand.begin(day)
             self._values.clear()
             self._samples.clear()
             turns = {accounts: turn for accounts, turn in self._turns.items() if turn.locked()}

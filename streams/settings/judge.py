@@ -77,8 +77,8 @@ class LimitSettings(Section):
     calls_per_day: Count | None = None
     """Judge calls."""
     when_spent: Literal["defer", "lower_rate"] = "defer"
-    """defer: tasks wait in Kafka for the next day; lower_rate: additionally, from 80% on fewer events
-    are sampled, with their probability recorded."""
+    """defer: tasks wait in Kafka for the next day; lower_rate: additionally, fewer events are sampled
+    while spending is ahead of the day's usual traffic, with their probability recorded."""
 
     @property
     def is_limited(self) -> bool:

@@ -84,7 +84,7 @@ PRICE: Final = (
                 title="Budget spent",
                 description="Spent share of the workers' common budget of the day, by limit; of a limit by "
                 "label, that of the fullest value. At 100% tasks wait in Kafka for the next day; with "
-                "`lower_rate` fewer events are sampled from 80% on.",
+                "`lower_rate` fewer events are sampled while it is ahead of the day.",
                 unit="percentunit",
                 no_data="No budget is set (judge.budget)",
                 queries=(
