@@ -1,6 +1,6 @@
-"""Every expression and every loop over foreign text takes linear time.
+"""Every expression and every loop over foreign text takes linear time, and no bytes break a reader.
 
-The tests compare ratios, so they hold on any machine.
+The tests of growth compare ratios, so they hold on any machine.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Callable
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.places import ROOT
 from tests.robustness import corpus, growth
 from tests.robustness.expressions import METHODS, Expression, compiled_at_import, expressions
 from tests.robustness.readers import READERS
+from tests.robustness.targets import SEEDS, TARGETS, seeds
 
 WHOLE: Final = os.environ.get("HOSTILE", "") == "whole"
 """`make fuzz` runs every text through every reader; `make test` former failures and the worst of
@@ -26,6 +29,11 @@ _USUAL: Final = (
     "different tags", "list of claims", "nested JSON", "a tag of blanks", "braces in a string",
 )  # fmt: skip
 _READ: Final = ("stops without an end", "marks out of order", "one stem", "different tags", "nested JSON")
+_ON_MORE: Final = ("index, a place", "words", "sentences", "claims", "reply")
+_REPEATED: Final = (
+    "open tags", "page lists", "pages of one claim", "evidence", "marks", "Han", "digits and dots",
+    "brace and name",
+)  # fmt: skip
 _MANY: Final = ("Korean, unspaced", "dots")
 _SIZES: Final = growth.SIZES if WHOLE else growth.SIZES[:2]
 # The module reads at most this many characters of a text.
@@ -61,7 +69,9 @@ def test_a_reader_reads_in_proportion(name: str) -> None:
     """Decoding, redaction, tags, sentences, prompts, fitting, replies, verification and display take linear
     time.
     """
-    usual = (*_READ, *_MANY) if "200" in name or "every" in name else _READ
+    usual: tuple[str, ...] = (*_READ, *_MANY) if "200" in name or "every" in name else _READ
+    if name in _ON_MORE:
+        usual = (*_READ, *_REPEATED, *corpus.PLAIN)
     assert _steep(READERS[name], tuple(corpus.TEXTS) if WHOLE else usual) == []
 
 
@@ -119,3 +129,48 @@ def test_the_corpus_is_of_the_size_that_is_asked_for() -> None:
     """A text of the corpus has the requested size."""
     for name in corpus.TEXTS:
         assert 0.9 < len(corpus.text(name, 10_000)) / 10_000 < 1.1, name
+
+
+MAX_SEEDS_BYTES = 100_000
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_seeds_break_nothing(target: str) -> None:
+    """Every seed passes its target."""
+    assert seeds(target)
+    for seed in seeds(target):
+        TARGETS[target](seed)
+
+
+@st.composite
+def changed(draw: st.DrawFn, target: str) -> bytes:
+    """A seed with parts repeated, removed, replaced or moved."""
+    data = draw(st.sampled_from(seeds(target)))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(start + 40, len(data))))
+        part = data[start:end]
+        put = draw(
+            st.binary(max_size=12)
+            | st.just(part * draw(st.integers(0, 20)))
+            | st.text(max_size=6).map(str.encode)
+        )
+        data = data[:start] + put + data[end:]
+    return data
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_mutated_seeds_give_a_result_or_an_expected_error(target: str) -> None:
+    """Mutated bytes give a result or an expected error."""
+
+    @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(changed(target) | st.binary(max_size=200))
+    def holds(data: bytes) -> None:
+        TARGETS[target](data)
+
+    holds()
+
+
+def test_the_corpus_stays_small() -> None:
+    """The seeds stay small, because people read them."""
+    assert sum(path.stat().st_size for path in SEEDS.rglob("*") if path.is_file()) < MAX_SEEDS_BYTES

@@ -136,19 +136,9 @@ TRIES_ALONE = 4
 """One neutral verdict counts for 9 answers: 0.1^4 = 1e-4."""
 FINAL = {
     "refusal": (Answer(body=completion(None, refusal="I will not.")), "content_refused", 1),
-    "content filter": (Answer(body=completion("", finish_reason="content_filter")), "content_refused", 1),
-    "length stop": (Answer(body=completion('{"sco', finish_reason="length")), "reply_cut", 1),
-    "context too long": (
-        Answer(status=400, body=b'{"error": {"code": "context_length_exceeded"}}'),
-        "context_too_long",
-        1,
-    ),
     "huge body": (Answer(body=completion("x" * 5_000_000)), "invalid_verdict", 1),
     # Two repair turns each.
-    "verdict cut": (Answer(body=completion('{"score": ')), "invalid_verdict", 3),
     "wrong schema": (Answer(body=completion('{"grade": "A"}')), "invalid_verdict", 3),
-    "out of range": (Answer(body=completion('{"score": 11}')), "invalid_verdict", 3),
-    "no words": (Answer(body=completion("")), "invalid_verdict", 3),
 }
 
 

@@ -98,12 +98,6 @@ def test_another_key_can_be_asked_for() -> None:
     assert extract_object('{"score": 1} {"items": []}', key="items") == {"items": []}
 
 
-def test_a_hostile_reply_costs_a_bounded_amount_of_work() -> None:
-    """250,000 open braces are refused in linear time."""
-    with pytest.raises(InvalidVerdictError):
-        extract_verdict('{"":' * 250_000)
-
-
 @given(st.text())
 def test_any_text_gives_a_verdict_or_the_one_error(text: str) -> None:
     try:

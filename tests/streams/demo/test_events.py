@@ -1,13 +1,21 @@
+"""The events of the demo and their questions, and its account of them."""
+
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from importlib.resources import files
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 from pydantic import ValidationError
 
-from schemas import QAEvent
+from schemas import DeadLetter, DeadLetterReason, JudgeTask, QAEvent, Source
+from streams.demo.accounting import POSITION_HEADER, Accounts
 from streams.demo.events import (
     MODELS,
     TENANTS,
@@ -17,6 +25,8 @@ from streams.demo.events import (
     load_questions,
     make_record,
 )
+from streams.settings.broker import TopicSettings
+from tests.streams.results import START, alert, failed, scored, task_of, unscored
 
 QUESTIONS = load_questions()
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -95,3 +105,129 @@ def test_lines_of_a_file_are_sent_as_they_are() -> None:
     records = list(file_records(lines))
     assert [record.key for record in records] == [b"a", None, None, None, None]
     assert [record.value for record in records] == lines
+
+
+Question = dict[str, Any]
+
+# Not the project's own parser: the data must be readable by a regex of one line.
+TAG = re.compile(r"\[Pages?[ -](\d+(?:(?:, |-)\d+)*)\]")
+LINE_END = re.compile(r"Evidence:(?: \[Pages?[ -][\d, -]+\])+$")
+NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+RAW: Final = (files("streams.demo") / "questions.jsonl").read_bytes()
+ASKED: Final[list[Question]] = [json.loads(line) for line in RAW.decode().splitlines()]
+
+
+def _cited(line: str) -> set[int]:
+    """Return the page numbers that a line cites, with lists and ranges expanded."""
+    pages: set[int] = set()
+    for group in TAG.findall(line):
+        for part in group.split(", "):
+            first, _, last = part.partition("-")
+            pages.update(range(int(first), int(last or first) + 1))
+    return pages
+
+
+def test_the_set_is_large_and_varied_enough_and_small_enough_to_ship() -> None:
+    """Each question has the input of both metrics, with pages of its own."""
+    assert 250_000 <= len(RAW) < 1_000_000
+    assert len({question["id"] for question in ASKED}) == len(ASKED) >= 72
+    apps = Counter(question["app"] for question in ASKED)
+    assert len(apps) >= 5
+    assert min(apps.values()) >= 8
+    texts = [text for question in ASKED for text in question["context"].values()]
+    assert len(set(texts)) == len(texts)
+    assert all(60 <= len(text.split()) <= 160 for text in texts)
+    for question in ASKED:
+        assert set(question) == {"id", "app", "question", "reference", "context", "good", "bad"}
+        assert list(question["context"]) == [f"Page-{n}" for n in range(1, len(question["context"]) + 1)]
+        assert len(set(question["good"] + question["bad"])) == 4
+
+
+def test_good_answers_cite_pages_that_have_their_numbers_and_bad_ones_do_not() -> None:
+    """Each line of a good answer is supported; a fifth of the bad ones cite no page, or a missing one."""
+    unsupported: list[bool] = []
+    for question in ASKED:
+        pages = {int(name.removeprefix("Page-")) for name in question["context"]}
+        for line in "\n".join(question["good"]).splitlines():
+            cited = _cited(line)
+            assert LINE_END.search(line), line
+            assert cited, line
+            assert cited <= pages, line
+            texts = " ".join(question["context"][f"Page-{page}"] for page in cited)
+            assert set(NUMBER.findall(line.partition("Evidence:")[0])) <= set(NUMBER.findall(texts)), line
+        bad = "\n".join(question["bad"]).splitlines()
+        unsupported += [not _cited(line) or not _cited(line) <= pages for line in bad]
+    assert sum(unsupported) / len(unsupported) >= 0.2
+
+
+def task(offset: int, metric: str = "relevance") -> JudgeTask:
+    return task_of(scored(offset, 1, metric=metric))
+
+
+def letter(offset: int, reason: DeadLetterReason, topic: str = "qa.events") -> DeadLetter:
+    return DeadLetter(
+        reason=reason, detail="d", topic=topic, partition=0, offset=offset, key=None, value=b"",
+        value_bytes=0, failed_at=START,
+    )  # fmt: skip
+
+
+def accounts(events: int = 0, *messages: Any) -> Accounts:
+    """Accounts of as many events, each with its offset as its position, and of messages."""
+    made = Accounts(TopicSettings())
+    for offset in range(events):
+        headers = [(POSITION_HEADER, str(offset).encode())]
+        made.take(
+            SimpleNamespace(topic="qa.events", partition=0, offset=offset, headers=headers, value=b"{}")
+        )
+    for one in messages:
+        made.add(one)
+    return made
+
+
+WHOLE = (
+    letter(0, "undecodable"), letter(1, "unroutable"), letter(2, "invalid_task", "judge.tasks.coverage"),
+    task(3), task(3, "coverage"), task(4), task(5), task(5, "coverage"),
+    scored(3, 5), scored(3, 4, metric="coverage"), unscored(4), failed(5),
+)  # fmt: skip
+"""Six events: one undecodable, one unroutable, one skipped, three sampled with five tasks."""
+
+
+@pytest.mark.parametrize(
+    ("skipped", "more", "lost", "in_flight"),
+    [
+        (1, (), 0, 0),
+        (1, (task(3), scored(3, 5), letter(0, "undecodable")), 0, 0),  # repeats
+        (0, (), 1, 0),
+        (2, (), -1, 0),
+        (1, (task(4, "coverage"),), 0, 1),
+    ],
+)
+def test_adds_up(skipped: int, more: Sequence[Any], lost: int, in_flight: int) -> None:
+    """6 = 1 undecodable + 1 unroutable + 1 skipped + 3 sampled; 5 tasks = 4 results + 1 dead letter."""
+    assert accounts(6, *WHOLE, *more).balance(skipped) == {
+        "read": 6, "undecodable": 1, "unroutable": 1, "skipped": skipped, "sampled": 3,
+        "tasks": 5 + in_flight, "scored": 2, "unscored": 1, "failed": 1, "task_dead_letters": 1,
+        "in_flight": in_flight, "lost": lost,
+    }  # fmt: skip
+
+
+def test_the_same_event_id_in_two_records_is_two_events_read_and_one_result() -> None:
+    first = task(0)
+    second = first.model_copy(update={"source": Source(topic="qa.events", partition=0, offset=1)})
+    balance = accounts(2, first, second, scored(0, 5)).balance(skipped=0)
+    assert (balance["read"], balance["sampled"], balance["tasks"], balance["scored"]) == (2, 2, 1, 1)
+    assert (balance["lost"], balance["in_flight"]) == (0, 0)
+
+
+def test_means_are_weighted_and_split_at_half_way() -> None:
+    """Before: 5 with weight 1 and 2 with weight 1/0.5 = 2: (5 + 2 * 2) / 3 = 3. After: 1."""
+    results = (scored(0, 5), scored(1, 2, probability=0.5), scored(2, 1), unscored(3))
+    before, after = accounts(4, *results).halves("relevance", half_way=2)
+    assert before.mean == pytest.approx(3)
+    assert after.mean == pytest.approx(1)
+    assert after.count == 1
+
+
+def test_a_repeated_alert_counts_once() -> None:
+    repeated = [alert(*one) for one in (("a", "drop"), ("a", "drop"), ("b", "recovered"))]
+    assert len(accounts(0, *repeated).alerts) == 2
