@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from typing import Any
 import pytest
 
 import judge as judge_package
-from judge import JudgingOptions, MemoryCache, ModelPrice, Patience, PriceTable, TextLimits
+from judge import BlockingJudge, JudgingOptions, MemoryCache, ModelPrice, Patience, PriceTable, TextLimits
 from judge.chat import OFFLINE_MODEL, ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.library import Judge, read_event
 from judge.metrics.coverage import Coverage
+from judge.rows import fields_of
 from schemas import Failed, QAEvent, Scored, Unscored
 from tests.places import ROOT
 
@@ -274,3 +276,58 @@ def test_a_package_of_the_same_name_is_refused_with_both_places(
         f"ImportError: judgestream's package `{name}` is in {ROOT}, but Python found {tmp_path}/"
     )
     assert error.endswith("rename that one, or start the program from another folder")
+
+
+WITHOUT_ID: dict[str, Any] = {
+    "question": "Where is it?",
+    "answer": "It is in Paris.",
+    "reference": "It is in Paris.",
+}
+
+
+def test_one_and_many() -> None:
+    """`score_many` returns results in the order of the events; closing the judge ends its thread."""
+    with BlockingJudge() as judge:
+        one = judge.score(WITHOUT_ID, "coverage")
+        many = list(
+            judge.score_many([WITHOUT_ID, {**WITHOUT_ID, "answer": " "}] * 3, "coverage", concurrency=2)
+        )
+    assert isinstance(one, Scored)
+    assert one.score == 5
+    assert [isinstance(result, Scored) for result in many] == [True, False] * 3
+    assert not [thread for thread in threading.enumerate() if thread.name == "judgestream"]
+    assert "BlockingJudge(model='offline-rules-1')" in repr(judge)
+
+
+async def test_it_works_within_a_running_loop() -> None:
+    """`BlockingJudge` works while an event loop runs in the calling thread, as in a notebook."""
+    assert asyncio.get_running_loop().is_running()
+    with BlockingJudge() as judge:
+        assert judge.score(WITHOUT_ID, "coverage").status == "scored"
+
+
+def test_an_iteration_that_is_left_early_stops() -> None:
+    """Leaving `score_many` early cancels its pending calls; the judge stays usable."""
+    with BlockingJudge() as judge:
+        for _ in judge.score_many([WITHOUT_ID] * 100, "coverage", concurrency=4):
+            break
+        assert judge.score(WITHOUT_ID, "coverage").status == "scored"
+
+
+def test_a_wrong_argument_leaves_no_thread() -> None:
+    with pytest.raises(JudgeConfigurationError, match="redact must be a list of secrets, emails"):
+        BlockingJudge(redact="emails")
+    assert not [thread for thread in threading.enumerate() if thread.name == "judgestream"]
+
+
+def test_a_row_of_a_table_becomes_an_event() -> None:
+    """Numeric ids and labels become text, an array of pages a list, NaN an empty cell."""
+
+    class Pages:
+        def tolist(self) -> list[str]:
+            return ["It is in Paris."]
+
+    odd = {**WITHOUT_ID, "event_id": 3.0, "labels.tier": 2.0, "labels.app": float("nan"), "context": Pages()}
+    fields = fields_of(odd)
+    assert (fields["event_id"], fields["labels"]) == ("3", {"tier": "2"})
+    assert fields["context"] == ["It is in Paris."]

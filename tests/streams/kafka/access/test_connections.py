@@ -1,3 +1,5 @@
+"""Connections that are refused, end, or whose start is cancelled, and what is said of them."""
+
 from __future__ import annotations
 
 import asyncio
@@ -8,14 +10,17 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
 
+from streams.embedded.broker import EmbeddedBroker
 from streams.errors import KafkaAccessError, SettingsError
 from streams.kafka.access import connection as kafka_connections
 from streams.kafka.access import errors
@@ -27,6 +32,8 @@ from streams.kafka.access.connection import (
     Password,
     open_connection,
 )
+from streams.kafka.reader import TopicReader, stop_consumer
+from streams.kafka.topics.admin import ensure_topics
 from streams.settings.broker import KafkaSettings
 from tests.streams.certificates import Authority
 from tests.threaded_broker import broker_in_thread
@@ -182,3 +189,63 @@ async def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connect
         with pytest.raises(KafkaConnectionError):
             await connection.send(ApiVersionRequest())
         await connection.end()
+
+
+TURNS = range(150)
+"""Turns of the event loop before the cancellation; a start takes some 70, the stop after it the rest."""
+
+
+@pytest.fixture
+async def kafka() -> AsyncIterator[KafkaSettings]:
+    async with EmbeddedBroker(topics={"t": 2}) as broker:
+        yield KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BrokerConnection]]:
+    found: list[BrokerConnection] = []
+    connect = BrokerConnection.connect
+
+    async def noted(self: BrokerConnection) -> object:
+        found.append(self)
+        return await connect(self)
+
+    monkeypatch.setattr(BrokerConnection, "connect", noted)
+    yield found
+    for one in found:
+        one.close()
+
+
+async def _consumer(kafka: KafkaSettings) -> None:
+    consumer = AIOKafkaConsumer("t", **client_options(kafka))
+    try:
+        await consumer.start()
+    finally:
+        await stop_consumer(consumer)
+
+
+async def _read(kafka: KafkaSettings) -> None:
+    async for _ in TopicReader(kafka).read("t"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "start", [_consumer, _read, partial(ensure_topics, wanted=(), create=False)],
+    ids=["consumer", "read", "topics"],
+)  # fmt: skip
+async def test_no_connection_is_left(
+    start: Callable[[KafkaSettings], Awaitable[None]], kafka: KafkaSettings, opened: list[BrokerConnection]
+) -> None:
+    for turns in TURNS:
+        task = asyncio.ensure_future(start(kafka))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        is_through = task.done()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        left = [one for one in opened if one.connected()]
+        assert not left, f"cancelled after {turns} turns of the event loop"
+        opened.clear()
+        if is_through:
+            return
