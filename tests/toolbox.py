@@ -53,26 +53,22 @@ def node_modules(manifest: Path) -> Path:
     return modules
 
 
+def _made(variable: str, pattern: str, what: str, place: str) -> list[Path]:
+    """What `.ci/tools FOLDER` has put where a variable says."""
+    found = sorted(Path(os.environ.get(variable, "/nowhere")).glob(pattern))
+    if not found:
+        pytest.fail(f"{what} are not there: let `.ci/tools FOLDER` make them and {variable} name {place}")
+    return found
+
+
 def wheels() -> Path:
     """The folder with the pinned packages of the service and what builds its wheel."""
-    folder = Path(os.environ.get(WHEELS_VARIABLE, "/nowhere"))
-    if not any(folder.glob("*.whl")):
-        pytest.fail(
-            "the wheels are not there: let `.ci/tools FOLDER` fetch them and "
-            f"{WHEELS_VARIABLE} name FOLDER/wheels"
-        )
-    return folder
+    return _made(WHEELS_VARIABLE, "*.whl", "the wheels", "FOLDER/wheels")[0].parent
 
 
 def kubernetes_schemas() -> Path:
     """The folder with Kubernetes' JSON Schemas as kubeconform reads them (`-schema-location FOLDER`)."""
-    folder = os.environ.get(SCHEMAS_VARIABLE)
-    if folder is None or not any(Path(folder).glob("v*-standalone-strict")):
-        pytest.fail(
-            "Kubernetes' schemas are not there: let `.ci/tools FOLDER` make them and "
-            f"{SCHEMAS_VARIABLE} name FOLDER/schemas"
-        )
-    return Path(folder)
+    return _made(SCHEMAS_VARIABLE, "v*-standalone-strict", "Kubernetes' schemas", "FOLDER/schemas")[0].parent
 
 
 def kubernetes_versions() -> list[str]:
@@ -86,13 +82,7 @@ def kubernetes_versions() -> list[str]:
 
 def custom_resource_definitions() -> list[Path]:
     """The files with KEDA's custom resource definitions."""
-    found = sorted(Path(os.environ.get(CRDS_VARIABLE, "/nowhere")).glob("*.yaml"))
-    if not found:
-        pytest.fail(
-            "custom resource definitions are not there: let `.ci/tools FOLDER` fetch them and "
-            f"{CRDS_VARIABLE} name FOLDER/crds"
-        )
-    return found
+    return _made(CRDS_VARIABLE, "*.yaml", "custom resource definitions", "FOLDER/crds")
 
 
 def image_base() -> Path:

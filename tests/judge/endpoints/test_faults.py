@@ -154,20 +154,3 @@ async def test_an_error_of_one_event_is_its_result(answer: Answer, error_type: s
         assert len(own) == TRIES_ALONE * calls
         assert probes(server) == MOST_NEUTRAL_CALLS
         assert pool.trouble is None
-
-
-async def test_every_fault_in_turn_loses_nothing() -> None:
-    """200 events with a fault at each third call give 200 verdicts and at most one extra try a fault."""
-    # Without those that last until a timeout, which on a busy machine would end good calls, too.
-    faults = [fault for fault in PASSING.values() if not fault.hang and not fault.drip_seconds]
-    script = [answer for fault in faults for answer in (GOOD, GOOD, fault)]
-    async with (
-        fake_openai(*script, GOOD) as server,
-        judging(server, call_seconds=DEADLINE_SECONDS) as (judge, pool),
-    ):
-        results = await judged(judge, *(str(number) for number in range(200)))
-        assert {result.status for result in results} == {"scored"}
-        tries = sum(result.judge.tries for result in results if result.judge)
-        assert 200 <= tries <= 200 + len(faults)
-        assert len(server.requests) - tries <= len(faults)
-        assert pool.trouble is None

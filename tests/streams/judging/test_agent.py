@@ -15,6 +15,7 @@ from streams.judging.budget import Spending
 from streams.kafka.output import Output
 from streams.settings.judge import BudgetSettings
 from streams.telemetry.instruments import Metrics
+from tests.streams.records import Outbox
 from tests.streams.results import START, scored, task_of
 
 _RESULT = scored(1, 3, metric="tone")
@@ -29,24 +30,12 @@ class _Judge:
         return _RESULT
 
 
-class _Output:
-    def __init__(self) -> None:
-        self.results: list[Scored] = []
-        self.letters: list[tuple[str, str]] = []
-
-    async def result(self, result: Scored) -> None:
-        self.results.append(result)
-
-    async def dead_letter(self, _: Any, reason: str, detail: str, **__: Any) -> None:
-        self.letters.append((reason, detail))
-
-
 async def _handled(
     value: bytes | None = _TASK.model_dump_json().encode(),
     spending: Spending | None = None,
     free: Sequence[str] = (),
-) -> _Output:
-    output = _Output()
+) -> Outbox:
+    output = Outbox()
     agent = JudgeAgent(
         judges={"tone": _Judge()},
         output=cast("Output", output),

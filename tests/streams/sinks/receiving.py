@@ -65,12 +65,3 @@ async def way(server: Server, kind: str, **fields: str) -> AsyncIterator[Way]:
             yield Way(made, outcomes)
         finally:
             await made.close()
-
-
-@dataclass
-class Outbox:
-    letters: list[tuple[str, str]] = field(default_factory=list)
-
-    async def dead_letter(self, _: Any, reason: str, detail: str, *, event_id: str | None = None) -> None:
-        del event_id
-        self.letters.append((reason, detail))

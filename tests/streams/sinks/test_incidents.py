@@ -12,8 +12,9 @@ from schemas import Alert, Scored, Shift, Word
 from streams.kafka.reader import Ranges
 from streams.settings.tree import Settings
 from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, inert
+from tests.streams.records import Outbox
 from tests.streams.results import alert, at, scored
-from tests.streams.sinks.receiving import Outbox, Server, way
+from tests.streams.sinks.receiving import Server, way
 
 
 def record_of(alert: Alert) -> Any:

@@ -22,8 +22,9 @@ from streams.sinks import delivery
 from streams.sinks.base import AnyResult, DeliveryRefusedError, Evaluation, Sink
 from streams.sinks.delivery import Delivery, SinkAgent
 from streams.sinks.otlp import log_request, trace_request
+from tests.streams.records import Outbox
 from tests.streams.results import at, failed, scored, unscored
-from tests.streams.sinks.receiving import Outbox, Server, way
+from tests.streams.sinks.receiving import Server, way
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

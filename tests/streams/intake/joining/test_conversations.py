@@ -23,7 +23,8 @@ from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Intake, Route, Selector
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
-from tests.streams.intake.joining.test_traces import FakePast, Outbox, otlp_record
+from tests.streams.intake.joining.test_traces import FakePast, otlp_record
+from tests.streams.records import Outbox
 
 BOUNDS = JoinBounds(grace=0, idle=0.05, longest=600, groups=100, size=1_000_000)
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)

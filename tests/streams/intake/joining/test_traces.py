@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from judge.metrics.coverage import Coverage
-from schemas import JudgeTask
 from streams.errors import SettingsError
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.intakes import GroupIntake
@@ -25,7 +24,7 @@ from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
 from tests.integration.deadlines import until
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
-from tests.streams.records import make_record
+from tests.streams.records import Outbox, make_record
 
 LONG = JoinBounds(grace=0.02, idle=0.1, longest=1, groups=100, size=1_000_000)
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
@@ -35,22 +34,6 @@ KEPT, DROPPED = "f" * 32, "0" * 31 + "1"
 
 
 otlp_record = partial(make_record, key=KEPT.encode(), topic="otlp_spans", timestamp=1_795_291_000.0)
-
-
-@dataclass
-class Outbox:
-    tasks: list[JudgeTask] = field(default_factory=list)
-    letters: list[tuple[str, str]] = field(default_factory=list)
-    gate: asyncio.Event | None = None
-
-    async def task(self, task: JudgeTask) -> None:
-        if self.gate is not None:
-            await self.gate.wait()
-        self.tasks.append(task)
-
-    async def dead_letter(self, _: Any, reason: str, detail: str, *, event_id: str | None = None) -> None:
-        del event_id
-        self.letters.append((reason, detail))
 
 
 @dataclass
