@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from math import floor
 from os.path import commonprefix
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,11 +15,12 @@ from judge.evaluate.evaluator import estimated_tokens, request_tokens
 from judge.evaluate.guard import neutral_task
 from judge.metric import Metric
 from judge.text.printable import printable
-from schemas import Usage
-from streams.batch.estimate import request_of
+from schemas import JudgeTask, Usage
+from streams.batch.estimate import Estimate, request_of
 from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
+from streams.settings.judge import LimitSettings
 from streams.settings.tree import Settings
 
 CACHED_FROM: Final = {"api.openai.com": 1024}
@@ -35,10 +37,12 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
     for name, metric in build_metrics(settings).items():
         if metric.mode == "code":
             continue
-        request = request_of(metric, neutral_task(metric, now=datetime(2026, 1, 1, tzinfo=UTC)))
+        task = neutral_task(metric, now=datetime(2026, 1, 1, tzinfo=UTC))
+        request = request_of(metric, task)
         if request is None:
             continue
         found.append({"metric": name, "estimated_tokens": request_tokens(request)})
+        found[-1]["verdicts_per_day"] = _paid(settings, metric, task)
         found[-1]["caching"] = list(caching_notes(settings, name, metric))
         if settings.metrics[name].prompt_pack is not None:
             found[-1]["messages"] = [
@@ -48,10 +52,31 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
     return found
 
 
+def _paid(settings: Settings, metric: Metric, task: JudgeTask) -> int | None:
+    """Return how many such verdicts the narrowest limit pays for in a day; None without one, or a price."""
+    try:
+        endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
+    except SettingsError:
+        return None  # there is no endpoint yet
+    estimate = Estimate({metric.name: metric}, settings.metrics, endpoints)
+    estimate.add(task)
+    usd, budget = estimate.cost_usd, settings.judge.budget
+    limits: list[LimitSettings] = [budget, *(one for one in budget.caps if one.metric == metric.name)]
+    paid = [one.usd_per_day / usd for one in limits if usd and one.usd_per_day is not None]
+    paid += [
+        one.calls_per_day / estimate.total.calls
+        for one in limits
+        if estimate.total.calls and one.calls_per_day is not None
+    ]
+    return floor(min(paid)) if paid else None
+
+
 def prompt_lines(prompt: Mapping[str, Any]) -> Iterator[str]:
     """Yield a prompt as lines for people."""
     tokens = f"about {prompt['estimated_tokens']} input tokens"
-    yield f"{prompt['metric']}: {tokens} for a sample event (estimated high)"
+    paid = prompt["verdicts_per_day"]
+    budget = "" if paid is None else f"; judge.budget pays for about {paid:,} such verdicts a day"
+    yield f"{prompt['metric']}: {tokens} for a sample event (estimated high){budget}"
     yield from (f"  {note}" for note in prompt["caching"])
     for message in prompt.get("messages", ()):
         yield f"  --- {message['role']}, about {message['estimated_tokens']} tokens"

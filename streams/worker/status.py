@@ -111,7 +111,7 @@ class Status:
         self._started_at = time.monotonic()
 
     def values(self) -> dict[str, Any]:
-        worker = self._worker
+        worker, spending = self._worker, self._worker.spending
         partitions, ready = worker.partitions(), worker.health.ready()
         lag: Counter[str] = Counter()
         for state in partitions:
@@ -132,8 +132,16 @@ class Status:
             **totals_of(worker.metrics.registry.collect()),
             "judge": {
                 "trouble": worker.judge_trouble,
-                "deferred": worker.spending.deferring,
+                "deferred": spending.deferring,
                 "endpoints": [asdict(one) for one in worker.endpoints],
+                "budget": [
+                    {
+                        "cap": cap,
+                        "spent": spending.spent_ratio(cap),
+                        "left_seconds": _finite(spending.left_seconds(cap)),
+                    }
+                    for cap in spending.caps
+                ],
             },
         }
 

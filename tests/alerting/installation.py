@@ -18,7 +18,7 @@ from streams.demo.events import EVERY, UNDECODABLE_AT, UNROUTABLE_AT, load_quest
 from streams.demo.stage import demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.topics.table import AGENTS
-from streams.settings.judge import EndpointSettings
+from streams.settings.judge import BudgetSettings, EndpointSettings
 from streams.settings.tree import Settings
 from streams.worker.run import Running, run_worker
 from tests.integration.deadlines import until
@@ -74,11 +74,13 @@ async def installation(
         name: The scrape job.
         rate: Events a second.
         apps: Only these apps; empty for all.
-        store: The verdict store's file; None without one.
+        store: The verdict store's file, and a budget is set; None without both.
     """
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(
-            EmbeddedBroker(topics=demo_topics(Settings()), auto_create_topics=False)
+            EmbeddedBroker(
+                topics=demo_topics(Settings()) | {Settings().topics.budget: 1}, auto_create_topics=False
+            )
         )
         judge = await stack.enter_async_context(OfflineJudge(latency_seconds=0.0))
         settings = demo_settings(
@@ -87,9 +89,9 @@ async def installation(
         )
         agents = AGENTS
         if store is not None:
-            settings = settings.model_copy(
-                update={"store": settings.store.model_copy(update={"path": store})}
-            )
+            kept = settings.store.model_copy(update={"path": store})
+            judging = settings.judge.model_copy(update={"budget": BudgetSettings(calls_per_day=100_000)})
+            settings = settings.model_copy(update={"store": kept, "judge": judging})
             agents = (*AGENTS, "store")
         stop = asyncio.Event()
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()

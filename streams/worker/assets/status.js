@@ -63,11 +63,17 @@ function rate(history, name) {
   return seconds > 0 ? (values[last] - values[from]) / seconds : null;
 }
 
+function spent(budget) {
+  const end = budget.left_seconds === null ? "lasts today" : `spent by ${new Date(Date.now() + 1000 * budget.left_seconds).toISOString().slice(11, 16)} UTC at this rate`;
+  return `${number(100 * budget.spent, 1)}% spent${budget.spent < 1 ? `, ${end}` : ""}`;
+}
+
 function flow(status) {
   const facts = [
     ["events read", count(total(status.events))],
     ...Object.entries(status.events).map(([name, value]) => [`${name} (a second)`, `${count(value)} (${number(rate(status.history, name), 1)})`]),
     ["records in flight", count(status.unfinished)],
+    ...(status.judge.budget ?? []).map((one) => [one.cap === "all" ? "budget of today" : `budget of ${one.cap}`, spent(one)]),
     ...Object.entries(status.lag_records).map(([topic, lag]) => [`lag of ${topic}`, count(lag)]),
     ...Object.entries(status.dead_letters).map(([reason, value]) => [`dead letters: ${reason}`, count(value)]),
     ...Object.entries(status.corrections).map(([kind, value]) => [`corrected: ${kind}`, count(value)]),

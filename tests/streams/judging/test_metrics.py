@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from streams.cli.preview import sample_prompts
+from streams.cli.preview import prompt_lines, sample_prompts
 from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metric, build_metrics
@@ -116,6 +116,25 @@ def test_a_prefix_too_short_for_a_prompt_cache_is_noted(
     )
     (prompt,) = sample_prompts(given)
     assert [bool(re.search(note or "", one)) for one in prompt["caching"]] == ([True] if note else [])
+
+
+def test_what_a_budget_pays_for_is_told() -> None:
+    """The narrowest limit decides: 1 USD at 1 and 2 USD a million tokens, the reply 400, or 90 calls."""
+    endpoint = {
+        "name": "a", "base_url": "https://llm.example.com/v1", "model": "m",
+        "usd_per_million_tokens": {"input": 1, "output": 2},
+    }  # fmt: skip
+    budget: dict[str, Any] = {"usd_per_day": 1}
+    values: dict[str, Any] = {
+        "judge": {"endpoints": [endpoint], "budget": budget},
+        "metrics": {"relevance": {}},
+    }
+    (prompt,) = sample_prompts(Settings.model_validate(values))
+    assert prompt["verdicts_per_day"] == 1_000_000 // (prompt["estimated_tokens"] + 2 * 400)
+    assert f"pays for about {prompt['verdicts_per_day']} such" in next(prompt_lines(prompt)).replace(",", "")
+    budget["caps"] = [{"metric": "relevance", "calls_per_day": 90}]
+    (prompt,) = sample_prompts(Settings.model_validate(values))
+    assert prompt["verdicts_per_day"] == 90
 
 
 def test_code_alone_needs_no_judge() -> None:
