@@ -28,7 +28,7 @@ from judge.metric import Metric, Outcome, ScoredOutcome
 from judge.metrics.coverage import Coverage
 from judge.metrics.relevance import Relevance
 from judge.text.words import sentences, word_texts
-from tests.judge.built_tasks import task_for
+from tests.judge.tasks import task_for
 
 BEGIN, END = "<!-- honesty: begin -->", "<!-- honesty: end -->"
 AIM = 0.995

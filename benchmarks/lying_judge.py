@@ -24,8 +24,8 @@ from judge.metrics.coverage import Coverage
 from judge.metrics.relevance import Relevance
 from schemas import Scored
 from tests.judge.attacks.corpus import ATTACKS, PAGE_WORDS, attack_task
-from tests.judge.built_tasks import task_for
 from tests.judge.lying_judge import lying_chat
+from tests.judge.tasks import task_for
 
 BEGIN, END = "<!-- lying judge: begin -->", "<!-- lying judge: end -->"
 AIM = 1

@@ -14,6 +14,7 @@ from aiohttp import ClientError, ClientSession, web
 
 from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
+from tests.loopback import on_loopback
 from tests.rules.hurry import hurried
 from tests.rules.rule_files import RULE_FILES
 from tests.toolbox import tool
@@ -97,7 +98,9 @@ async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -
         prometheus, alertmanager = free_ports(2)
         session = await stack.enter_async_context(ClientSession())
         made = Monitoring(session, f"http://127.0.0.1:{prometheus}")
-        webhook = await _serve(stack, made)
+        app = web.Application()
+        app.router.add_post("/", made.take)
+        webhook = await stack.enter_async_context(on_loopback(app))
         rules = []
         for path in RULE_FILES:
             rules.append(str(folder / path.name))
@@ -157,16 +160,6 @@ def _write(path: Path, values: object) -> None:
 
 def _targets(*targets: str) -> dict[str, Any]:
     return {"static_configs": [{"targets": list(targets)}]}
-
-
-async def _serve(stack: AsyncExitStack, made: Monitoring) -> str:
-    app = web.Application()
-    app.router.add_post("/", made.take)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    return f"http://127.0.0.1:{runner.addresses[0][1]}/"
 
 
 async def _run(stack: AsyncExitStack, log: Path, *command: str) -> None:

@@ -1,17 +1,22 @@
-"""Builds minimal judge tasks."""
+"""Builds minimal judge tasks, and tasks from events as the intake does."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from judge.metric import Metric, build_task
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from schemas import JudgeTask, Sampling, Source
+from schemas import JudgeTask, QAEvent, Sampling, Source
 
 TONE = PackMetric(
     "tone", parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p"), score_range=(1, 5)
 )
 _AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+OCCURRED = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
+SAMPLED = OCCURRED + timedelta(seconds=1)
 
 
 def make_task(
@@ -34,4 +39,36 @@ def make_task(
         sampling=Sampling(probability=1.0, stratum="default", policy="test"),
         occurred_at=_AT,
         sampled_at=_AT,
+    )
+
+
+def task_for(
+    metric: Metric,
+    *,
+    question: str = "Where is the Eiffel Tower, and since when?",
+    answer: str = "An answer.",
+    reference: str | None = None,
+    context: Mapping[str, str] | None = None,
+    event_id: str = "e-1",
+    **further: Any,
+) -> JudgeTask:
+    event = QAEvent.model_validate(
+        {
+            "event_id": event_id,
+            "occurred_at": OCCURRED,
+            "question": question,
+            "answer": answer,
+            "reference": reference,
+            "context": None if context is None else dict(context),
+            "labels": {"app": "guide"},
+        }
+        | further
+    )
+    return build_task(
+        event,
+        metric,
+        source=Source(topic="qa.events", partition=0, offset=7),
+        sampling=Sampling(probability=0.5, stratum="default", policy="p-1"),
+        recorded_at=OCCURRED,
+        sampled_at=SAMPLED,
     )

@@ -17,8 +17,8 @@ from judge.metrics.prompting import load_prompt
 from judge.metrics.registry import build_metric
 from judge.offline.server import OfflineJudge
 from schemas import QAEvent, Sampling, Scored, Source, Unscored, result_id
-from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, fake_openai
+from tests.judge.tasks import task_for
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."

@@ -10,7 +10,7 @@ import yaml
 
 from judge.metric import Metric
 from schemas import JudgeTask
-from tests.judge.built_tasks import task_for
+from tests.judge.tasks import task_for
 
 _FOLDER = Path(__file__).parent
 

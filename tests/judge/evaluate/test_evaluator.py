@@ -25,7 +25,7 @@ from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from schemas import RESULT, Correction, Failed, JudgeTask, Result, Scored, Unscored, Usage
-from tests.judge.built_tasks import OCCURRED, SAMPLED, task_for
+from tests.judge.tasks import OCCURRED, SAMPLED, task_for
 
 NOW = datetime(2026, 11, 21, 9, 0, 2, tzinfo=UTC)
 PRICES = PriceTable({"m-1": ModelPrice(1.0, 4.0, 0.5)})

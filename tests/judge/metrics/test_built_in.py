@@ -25,9 +25,8 @@ from judge.metrics.prompting import load_prompt, parse_fenced
 from judge.metrics.registry import BUILT_IN, build_metric, metric_class, metric_names
 from judge.metrics.relevance import Relevance
 from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict, Scored
-from tests.judge.built_tasks import task_for
 from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
-from tests.judge.tasks import make_task
+from tests.judge.tasks import make_task, task_for
 
 LIBRARY = [name for name in metric_names() if metric_class(name) is LibraryMetric]
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."

@@ -27,7 +27,7 @@ from judge.metrics.relevance import Relevance
 from judge.text.redaction import KINDS, Redactor
 from schemas import RESULT, Failed, Scored
 from tests.judge.attacks.corpus import ATTACKS
-from tests.judge.built_tasks import task_for
+from tests.judge.tasks import task_for
 
 PACK = parse_pack(
     b"messages:\n- {role: user, content: '{question} {answer} {reference} {context}'}\n",

@@ -22,7 +22,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.relevance import Relevance
 from judge.metrics.replies import extract_object, extract_verdict
 from schemas import Failed, Scored, Unscored
-from tests.judge.built_tasks import task_for
+from tests.judge.tasks import task_for
 
 JSON = st.recursive(
     st.none()

@@ -25,7 +25,7 @@ from judge.offline import server as server_module
 from judge.offline.rules import REFUSAL, judge_messages
 from judge.offline.server import OfflineJudge
 from schemas import Scored
-from tests.judge.built_tasks import task_for
+from tests.judge.tasks import task_for
 
 TEXT = fence({"question": "q", "reference": "Zinc is blue.", "answer": "Zinc is blue."})
 USER = {"role": "user", "content": TEXT}

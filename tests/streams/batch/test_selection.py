@@ -22,7 +22,7 @@ from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
-from tests.judge.built_tasks import task_for
+from tests.judge.tasks import task_for
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.results import scored
 

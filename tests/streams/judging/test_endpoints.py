@@ -34,9 +34,9 @@ from streams.judging.metrics import build_metric, build_metrics
 from streams.settings.judge import BudgetSettings, CacheSettings, EndpointSettings, JudgeSettings
 from streams.settings.metrics import MetricSettings
 from streams.settings.tree import Settings
-from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, embeddings, fake_openai
 from tests.judge.replies import listed_claim, relevance_reply
+from tests.judge.tasks import task_for
 from tests.streams.cli.commands.judge_server import judge_server
 
 NOWHERE = "http://127.0.0.1:1/v1"

@@ -15,10 +15,10 @@ from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableEr
 from judge.evaluate.evaluator import Evaluator
 from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
 from schemas import Scored, Usage
-from tests.judge.built_tasks import task_for
 from tests.judge.endpoints.openai.chats import KEY, chat_with
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion
 from tests.judge.replies import listed_claim, relevance_reply
+from tests.judge.tasks import task_for
 
 SCHEMA = ResponseSchema("v", {"type": "object"})
 ASK = ChatRequest(messages=(ChatMessage("system", "Judge."), ChatMessage("user", "Ü 😀")))

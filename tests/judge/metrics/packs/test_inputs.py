@@ -15,7 +15,7 @@ from judge.metric import Metric, reading_size
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from judge.text.redaction import Redactor
-from tests.judge.built_tasks import OCCURRED, task_for
+from tests.judge.tasks import OCCURRED, task_for
 
 MESSAGES = [{"role": "system", "content": "Answer in French."}, {"role": "user", "content": "Where is it?"}]
 CALLS = [{"name": "search", "arguments": '{"q": "tower"}', "result": "Paris"}]

@@ -17,7 +17,7 @@ from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
 from judge.metrics.packs.pack import PromptPack, parse_pack
 from judge.metrics.registry import build_metric
 from schemas import RESULT, Failed, Scored, Unscored
-from tests.judge.built_tasks import task_for
+from tests.judge.tasks import task_for
 from tests.places import ROOT
 
 
