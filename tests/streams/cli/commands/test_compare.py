@@ -69,6 +69,18 @@ def test_answers_to_one_user_count_once(tmp_path: Path) -> None:
     assert "v8 (1000 scored; 20 independent) against v7 (1000 scored; 20 independent)" in ended.stdout
 
 
+def test_another_mix_of_apps_is_no_worse_version(tmp_path: Path) -> None:
+    """Answers of `hard` get 2 and of `easy` 5, with both versions; v8 has mostly hard ones, v7 easy ones."""
+    answers = []
+    for number in range(4_000):
+        version, hard = number % 2, number // 2 % 10 < (9 if number % 2 else 1)
+        labels = {"version": f"v{7 + version}", "app": "hard" if hard else "easy"}
+        answers.append(scored(number, 2 if hard else 5, labels=labels))
+    path = store_of(tmp_path, *answers)
+    assert compared(path, "--margin", "1").exit_code == 1
+    assert compared(path, "--margin", "1", "--by", "app").exit_code == 0
+
+
 @pytest.mark.parametrize("first", [0, -525_600], ids=["right clocks", "a year ahead"])
 def test_answers_sampled_together_count_once_when_half_an_hour_is_over(tmp_path: Path, first: int) -> None:
     """Two conversations of 20, of either version, and one answer alone; the second one is not over.
