@@ -30,6 +30,13 @@ def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unset the variables that are settings, or of the tools."""
+    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
 def no_descriptors() -> Iterator[None]:
     """Let this process open no further file."""
     # What former tests left must not be collected, and its files closed, amid the test.

@@ -203,7 +203,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 def test_the_settings_of_the_judge_page_are_valid() -> None:
     """The example of the page is valid."""
-    (block,) = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    (block,) = blocks(PAGE, "yaml")
     assert JudgeSettings.model_validate(yaml.safe_load(block)["judge"]).budget.when_spent == "defer"
 
 
@@ -226,12 +226,6 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"more than {MAX_REFERENCE_BYTES:,}\n  bytes" in TEXT
 
 
-def test_links_lead_somewhere() -> None:
-    """Links lead to existing pages."""
-    for name in re.findall(r"\]\((?!http)([^)#]+)", TEXT):
-        assert (PAGE.parent / name).exists(), name
-
-
 def test_the_example_of_a_judge_for_each_metric_is_valid() -> None:
     """The example of the page is valid."""
     section = TEXT.partition("## Which judge for which metric")[2].partition("\n## ")[0]
@@ -240,10 +234,8 @@ def test_the_example_of_a_judge_for_each_metric_is_valid() -> None:
     assert settings.metrics["relevance"].endpoints == ("small", "large")
 
 
-OWN_METRICS = (ROOT / "docs" / "own-metrics.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", OWN_METRICS, re.DOTALL)
-YAML = [text for kind, text in BLOCKS if kind == "yaml"]
-PYTHON = [text for kind, text in BLOCKS if kind == "python"]
+OWN_METRICS = ROOT / "docs" / "own-metrics.md"
+YAML, PYTHON = (blocks(OWN_METRICS, kind) for kind in ("yaml", "python"))
 FUNCTIONS = "\n\ndef share(event: QAEvent) -> float:\n    return 0.5\n"
 
 
@@ -324,19 +316,15 @@ def test_mypy_takes_the_snippets(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-OF_FILES = re.findall(
-    r"```(\w+)\n(.*?)```", (ROOT / "docs" / "files.md").read_text(encoding="utf-8"), re.DOTALL
-)
-
-
 async def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command ends with exit code 0 and writes its files; the limit for CI stops a worse mean."""
     monkeypatch.chdir(tmp_path)
-    answers, people = (text for kind, text in OF_FILES if kind == "csv")
+    page = ROOT / "docs" / "files.md"
+    answers, people = blocks(page, "csv")
     Path("answers.csv").write_text(answers)
     Path("people.csv").write_text(people)
-    Path("columns.yaml").write_text(next(text for kind, text in OF_FILES if kind == "yaml"))
-    shown = "".join(text for kind, text in OF_FILES if kind == "console").replace("\\\n", "")
+    Path("columns.yaml").write_text(blocks(page, "yaml")[0])
+    shown = "".join(blocks(page, "console")).replace("\\\n", "")
     commands = shown.splitlines()
     said = ""
     for command in commands:

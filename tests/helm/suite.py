@@ -82,22 +82,22 @@ def cases() -> Iterator[Case]:
                 name=test["it"],
                 templates=own,
                 files=tuple(Path(file).name for file in test.get("values", ())),
-                values=_nested(test.get("set", {})),
+                values=nested(test.get("set", {})),
                 index=test.get("documentIndex"),
                 assertions=tuple(test["asserts"]),
             )
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Turn dotted names into mappings, as `helm --set` does."""
-    nested: dict[str, Any] = {}
+    made: dict[str, Any] = {}
     for name, value in flat.items():
-        place = nested
+        place = made
         *above, last = name.split(".")
         for part in above:
             place = place.setdefault(part, {})
         place[last] = value
-    return nested
+    return made
 
 
 @lru_cache(maxsize=1)

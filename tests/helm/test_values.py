@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from streams.settings.base import Secret
 from streams.settings.tree import Settings
 from tests.helm.chart import CHART, CI_VALUES, load, name_of, schema
-from tests.helm.suite import CHECKS, Case, Rendered, broken, cases
+from tests.helm.suite import CHECKS, Case, Rendered, broken, cases, nested
 from tests.places import ROOT
 
 # Objects with free keys: labels, annotations, objects of Kubernetes and KEDA, and judgestream's settings.
@@ -89,12 +89,6 @@ def _errors(over: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _nested(path: str, value: Any) -> Any:
-    for part in reversed(path.split(".")):
-        value = {part: value}
-    return value
-
-
 _OVERRIDES = ("split.", "store.worker")
 """Overrides of `worker`."""
 
@@ -156,7 +150,7 @@ def test_every_object_with_our_own_keys_is_closed() -> None:
 @pytest.mark.parametrize("path", _CLOSED)
 def test_a_misspelt_key_is_refused(path: str) -> None:
     """A closed object refuses an unknown key."""
-    assert any("misspelt" in error for error in _errors(_nested(f"{path}.misspelt".strip("."), 1)))
+    assert any("misspelt" in error for error in _errors(nested({f"{path}.misspelt".strip("."): 1})))
 
 
 def _secrets(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -200,7 +194,7 @@ def test_the_settings_hold_secrets() -> None:
 @pytest.mark.parametrize("path", _SECRETS)
 def test_a_secret_by_value_is_refused(path: str) -> None:
     """A secret setting in the values is refused, because a ConfigMap is readable."""
-    config = _nested(path, "hunter2")
+    config = nested({path: "hunter2"})
     if "endpoints" in path:
         config = {"judge": {"endpoints": [{"name": "primary", "model": "m", "api_key": "hunter2"}]}}
     assert any("not a value: a Secret's" in error for error in _errors({"config": config}))
@@ -208,7 +202,7 @@ def test_a_secret_by_value_is_refused(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["kafka.security.password_env", "kafka.security.password_file"])
 def test_a_reference_to_a_secret_is_accepted(path: str) -> None:
-    assert _errors({"config": _nested(path, "KAFKA_PASSWORD")}) == []
+    assert _errors({"config": nested({path: "KAFKA_PASSWORD"})}) == []
 
 
 @pytest.mark.parametrize(
@@ -225,9 +219,9 @@ def test_a_reference_to_a_secret_is_accepted(path: str) -> None:
 @pytest.mark.parametrize("place", ["worker.extraEnv", "split.judge.extraEnv", "topicsJob.extraEnv"])
 def test_a_secret_in_a_variable_is_refused(place: str, variable: dict[str, str]) -> None:
     """A secret variable by value is refused, by valueFrom accepted."""
-    assert _errors(_nested(place, [variable]))
+    assert _errors(nested({place: [variable]}))
     reference = {"name": variable["name"], "valueFrom": {"secretKeyRef": {"name": "judge", "key": "key"}}}
-    assert _errors(_nested(place, [reference])) == []
+    assert _errors(nested({place: [reference]})) == []
 
 
 def test_variables_that_are_no_secrets_are_accepted() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,12 @@ def _yaml(file: Path) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.usefixtures("no_settings")
 @pytest.mark.parametrize("way", WAYS)
 def test_what_it_writes_passes_config_check(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The settings pass `config check`, and their tests without a key; the event has each metric's fields."""
-    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
-        monkeypatch.delenv(name)
     assert call("init", str(tmp_path), "--yes", *WAYS[way]) == 0
     assert call("config", "check", str(tmp_path / "settings.yaml")) == 0, capsys.readouterr().err
     monkeypatch.delenv("OPENAI_API_KEY")

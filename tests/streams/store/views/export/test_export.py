@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import random
 import re
 import sys
@@ -36,12 +35,6 @@ def lines(text: str) -> Iterator[str]:
         ).strip()
         if kept:
             yield kept
-
-
-@pytest.fixture
-def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
-        monkeypatch.delenv(name)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -81,7 +74,7 @@ def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
         write_days([], folder, form)
 
 
-@pytest.mark.usefixtures("_no_settings")
+@pytest.mark.usefixtures("no_settings")
 def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fill(tmp_path / "s")
     store = ("--store", str(tmp_path / "s"))
@@ -107,7 +100,7 @@ def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--agents store" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_no_settings")
+@pytest.mark.usefixtures("no_settings")
 def test_hostile_texts_move_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = {"claims": [{"claim_span": "\x1b[2J", "supported": False, "justification": "\u202e"}]}
     result = scored(1, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07")
