@@ -16,7 +16,7 @@ from judge.metrics.packs.pack import PromptPack, parse_pack
 from judge.metrics.prompting import load_prompt
 from judge.metrics.registry import build_metric
 from judge.offline.server import OfflineJudge
-from schemas import QAEvent, Sampling, Scored, Source, Unscored, result_id
+from schemas import QAEvent, Sampling, Scored, Source, result_id
 from tests.judge.fake_openai import Answer, completion, fake_openai
 from tests.judge.tasks import task_for
 
@@ -69,13 +69,6 @@ async def test_relevance_offline(chat: OpenAIChat, by_pack: bool) -> None:
     assert await score(good.replace("330", "200")) == 3  # 1 of 2
     assert await score(good.replace("[Page 7]", "[Page 7] [Page 8]")) == 4
     assert await score("Fish live in water. [Page 2]") == 1
-
-
-async def test_a_refusal_has_no_score_offline(chat: OpenAIChat) -> None:
-    judge = Evaluator(build_metric("relevance"), chat)
-    result = await judge.judge(task_for(judge.metric, answer="I'm sorry, I cannot answer.", context=PAGES))
-    assert isinstance(result, Unscored)
-    assert result.reason == "no_claims"
 
 
 async def test_a_pack_is_tried_offline_and_judged_by_an_endpoint(chat: OpenAIChat) -> None:

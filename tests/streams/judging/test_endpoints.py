@@ -292,7 +292,6 @@ def test_a_paid_endpoint_needs_a_budget(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("env", "options", "address", "model"),
     [
-        ({}, {}, None, None),
         ({"OPENAI_MODEL": "m"}, {}, None, None),
         ({"OPENAI_API_KEY": "k"}, {"model": "m"}, "https://api.openai.com/v1", "m"),
         (
@@ -302,7 +301,7 @@ def test_a_paid_endpoint_needs_a_budget(values: dict[str, Any]) -> None:
             "mine",
         ),
     ],
-    ids=["nothing", "a model alone", "a key alone", "options over the environment"],
+    ids=["a model alone", "a key alone", "options over the environment"],
 )
 async def test_options_override_the_environment(
     env: dict[str, str], options: dict[str, str], address: str | None, model: str | None
