@@ -324,6 +324,8 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[SeriesGauge]:
             yield SeriesGauge(f"window_{name}", where, getattr(window, name))
         for name, number in series.anchor_numbers.items():
             yield SeriesGauge(f"anchors_{name}", (metric, fingerprint), number)
+        if series.names.first_at:
+            yield SeriesGauge("judge_names", (metric, fingerprint), float(len(series.names.first_at)))
         missing = series.missing_strata(snapshot.taken_at)
         yield SeriesGauge("missing_strata", where, float(len(missing)))
     for problem in get_args(StateProblem):

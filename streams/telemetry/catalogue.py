@@ -163,6 +163,9 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
             ("shifted", "1", "Shift of the judge on its anchors: -1 stricter, 0 none, 1 kinder."),
         )
     ),
+    _gauge("judgestream_monitor_judge_names", "names",
+        "Names, of model and provider's build, under which a judge has answered; each new one is tried.",
+        "metric", "fingerprint"),
     *(
         _gauge(f"judgestream_people_{name}", "points", text, "metric", "fingerprint")
         for name, text in (

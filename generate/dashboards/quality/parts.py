@@ -113,12 +113,20 @@ WHERE: Final = (
                 type="timeseries",
                 unit="short",
                 no_data="No anchors are enrolled (judgestream anchors add), or none was judged again yet",
-                queries=tuple(
+                queries=(
+                    *(
+                        Query(
+                            expr="max by (metric, fingerprint) "
+                            f"(judgestream_monitor_anchors_{name}{{{_JUDGE}}})",
+                            legend=f"{{{{metric}}}} {name}",
+                        )
+                        for name in ("mean", "low", "high")
+                    ),
                     Query(
-                        expr=f"max by (metric, fingerprint) (judgestream_monitor_anchors_{name}{{{_JUDGE}}})",
-                        legend=f"{{{{metric}}}} {name}",
-                    )
-                    for name in ("mean", "low", "high")
+                        expr="max by (metric, fingerprint) "
+                        f"(judgestream_monitor_judge_names{{{_JUDGE}}} > 1)",
+                        legend="{{metric}} names of the judge",
+                    ),
                 ),
                 alerts=("JudgestreamJudgeShifted",),
                 decimals=2,

@@ -68,6 +68,7 @@ class _Worker:
         for metric in ("coverage", "relevance"):
             series = (metric, self._fingerprint, "all")
             yield SeriesGauge("missing_strata", series, 1.0)
+            yield SeriesGauge("judge_names", series[:2], 2.0)
             for name, value in (
                 ("mean", 0.1),
                 ("low", -0.1),

@@ -19,7 +19,7 @@ from streams.kafka.record import Record
 from streams.monitoring.burst import KEPT, Burst, OldAnswers
 from streams.monitoring.config import MonitorConfig, mean_of
 from streams.monitoring.forwarder import DEMAND, demanded, result_of
-from streams.monitoring.monitor import Monitor
+from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
 from streams.monitoring.rejudging import judge_again, task_again, tasks_at
 from streams.monitoring.series import Series
 from streams.monitoring.statistics.attribution import Difference, fall, is_fine, judge_shift, verdict
@@ -162,6 +162,8 @@ def test_a_judge_that_changes_its_name_is_noted_and_tried() -> None:
     for one in burst.missing:
         again = run.result(one.event_id, 3, 301, burst.replay_id, 1.0)
         run.monitor.observe(again, again.times.judged_at)
+    gauges = {one.name: one.value for one in gauges_of(MonitorSnapshot.of([run.monitor], series.heard_at))}
+    assert gauges["judge_names"] == 2
     note = series.names.note or ""
     assert "answers as m-2" in note
     # All differences are 1 of 4 points: 0.25 of the scale, with sqrt(0.75 / 160^2 * 160 / 159) = 0.0054297
