@@ -66,7 +66,8 @@ class Demand:
     def __init__(self, since: datetime) -> None:
         self._since = since
         self._counted = [0] * 24
-        self._hours: list[float] | None = None
+        self._usual: list[float] | None = None
+        self._hours = [1 / 24] * 24
 
     def add(self, now: datetime) -> None:
         self._counted[now.hour] += 1
@@ -76,15 +77,14 @@ class Demand:
         total = sum(self._counted)
         if total and self._since <= day - timedelta(days=1):
             share = [count / total for count in self._counted]
-            before = share if self._hours is None else self._hours
-            self._hours = [(new + old) / 2 for new, old in zip(share, before, strict=True)]
+            self._usual = [(new + old) / 2 for new, old in zip(share, self._usual or share, strict=True)]
+            self._hours = [(one + self.EVEN / 24) / (1 + self.EVEN) for one in self._usual]
         self._counted = [0] * 24
 
     def by(self, now: datetime) -> float:
         """Return the share of a day's demand before this time of day."""
-        hours = self._hours or [1 / 24] * 24
-        each = [(one + self.EVEN / 24) / (1 + self.EVEN) for one in hours]
-        return sum(each[: now.hour]) + each[now.hour] * (now.minute * 60 + now.second) / 3600
+        passed = (now.minute * 60 + now.second) / 3600
+        return sum(self._hours[: now.hour]) + self._hours[now.hour] * passed
 
 
 class Spending:

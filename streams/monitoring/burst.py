@@ -36,9 +36,9 @@ SPAN: Final = 2_000
 """Beyond this many answers the kept ones are mostly of the last ones, which their topic still has."""
 LEFT_OUT: Final = 100
 """Answers just before a fall that are not judged again: the start of the fall is an estimate."""
-LIVE: Final = 200
+LIVE: Final = 250
 """Live answers after an alert that are compared with the usual ones."""
-LONGEST: Final = timedelta(hours=6)
+LONGEST: Final = timedelta(hours=12)
 """After this time the word is said with what is known."""
 NAMES: Final = 20
 """Names of a judge that are remembered; a further one begins no burst."""

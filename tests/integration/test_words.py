@@ -15,7 +15,7 @@ from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage, event
 
-CALM, AFTER = 400, 300
+CALM, AFTER = 400, 360
 
 
 class Moody:

@@ -172,14 +172,14 @@ def test_a_judge_that_changes_its_name_is_noted_and_tried() -> None:
     assert note.endswith("it scores 160 old answers 1.00 lower (97.5% interval 0.95 to 1.05)")
 
 
-def test_live_answers_wait_for_two_hundred() -> None:
+def test_a_word_waits_for_250_live_answers() -> None:
     measure = mean_of(1, 5, min_drop=0.08)
     burst = Burst("burst-1", "mean", at(0), alert("a"), WeightedSums.of([(0.8, 1.0)] * 100))
-    for number in range(250):
-        assert burst.is_due(at(number)) == (number >= 200)
+    for number in range(300):
+        assert burst.is_due(at(number)) == (number >= 250)
         burst.add_live(0.8, 0.0, 1.0)
-    assert burst.live.count == 200
-    assert Burst("burst-2", "mean", at(0), alert("a")).is_due(at(6 * 3600))
+    assert burst.live.count == 250
+    assert Burst("burst-2", "mean", at(0), alert("a")).is_due(at(12 * 3600))
     assert burst.word(measure, at(0)).text.startswith("unclear whether the product or the judge moved")
 
 
