@@ -119,7 +119,9 @@ def incident(
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
     rejudge: bool = Option(
-        False, help="Also have other old answers judged again, for a new word: product, judge or both."
+        False,
+        "--rejudge",
+        help="Also have other old answers judged again, for a new word: product, judge or both.",
     ),
     as_json: bool = Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -135,6 +137,10 @@ def incident(
     call = session(config, store=store)
     with call.snapshot() as snapshot:
         known = known_incidents(snapshot)
+        if incident_id is None and rejudge:
+            raise BadUsageError(
+                "--rejudge needs an incident; for example: judgestream incident latest --rejudge"
+            )
         if incident_id is None:
             for line in _listed([summary_of(one) | {"card": card(one)} for one in known], as_json=as_json):
                 echo(line)

@@ -270,6 +270,8 @@ def test_the_command_asks_for_it(
         monkeypatch.setenv("JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS", servers)
         assert call("incident", "latest", "--rejudge", "--store", str(tmp_path / "whole")) == 0
         assert "relevance: old answers are judged again" in capsys.readouterr().err
+        assert call("incident", "--rejudge", "--store", str(tmp_path / "whole")) == 2
+        assert "--rejudge needs an incident" in capsys.readouterr().err
         assert call("incident", "latest", "--rejudge", "--store", str(tmp_path / "part")) == 2
         assert "has no drop of all answers" in capsys.readouterr().err
 
