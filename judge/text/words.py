@@ -70,7 +70,7 @@ def each_word(kind: str) -> Iterator[str]:
 
 def any_of(kind: str) -> str:
     """Return a regular expression for the expressions of one kind, longest first."""
-    return "(?:" + "|".join(sorted(set(each_word(kind)), key=len, reverse=True)) + ")"
+    return "(?:" + "|".join(sorted(set(each_word(kind)), key=lambda one: (-len(one), one))) + ")"
 
 
 # Words
