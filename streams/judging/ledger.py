@@ -86,6 +86,12 @@ class Ledger:
         self._total[entry.account] = others + entry.held + granted
         return entry.held + granted
 
+    def discard(self, entry: Entry) -> int:
+        """Take back what the entry was granted: what others hold is overrated rather, than what it may."""
+        self._total[entry.account] += entry.held - self._held[entry.account][entry.worker]
+        self._held[entry.account][entry.worker] = entry.held
+        return entry.held
+
     def total(self, account: Account) -> int:
         """Return what all workers hold."""
         return self._total[account]

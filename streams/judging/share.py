@@ -31,6 +31,8 @@ class Lease:
     in_flight: int = 0
     priced: int = 0
     verdicts: int = 0
+    sent: Entry | None = None
+    """The latest entry; an earlier one that comes again, written twice, is no answer to it."""
     is_asking: bool = False
     """Whether an entry is on its way: held does not change until it has been read."""
     is_sound: bool = True
@@ -158,7 +160,8 @@ class Share:
     def _entry(self, account: Account, lease: Lease, ask: int) -> Entry:
         lease.is_asking = lease.is_sound = True
         lease.held = max(lease.held, lease.spent)
-        return Entry(self.period, self.worker, account, lease.limit, lease.held, lease.spent, ask)
+        lease.sent = Entry(self.period, self.worker, account, lease.limit, lease.held, lease.spent, ask)
+        return lease.sent
 
     def heard(self, entry: Entry | None, offset: int) -> None:
         """Take the log's next record, and its entry if it has one."""
@@ -176,7 +179,7 @@ class Share:
         if entry.worker != self.worker:
             return
         mine = self.leases.get(entry.account)
-        if mine is not None and entry.period == self.period:
-            mine.held = held if mine.is_sound else entry.held
+        if mine is not None and entry == mine.sent and entry.period == self.period:
+            mine.held = held if mine.is_sound else self._ledgers[entry.period].discard(entry)
             mine.is_asking, mine.used_at = False, self._clock()
         self.wake.set()

@@ -59,9 +59,10 @@ class Log:
         self.end += 1
 
     def compact(self, before: int) -> None:
-        last = {one.key: offset for offset, one in self.records.items() if offset < before}
+        # Segments are compacted hours later: both forms of an entry that was written twice have been read.
+        last = {one.key: one for offset, one in self.records.items() if offset < before}
         self.records = {
-            offset: one for offset, one in self.records.items() if offset >= before or last[one.key] == offset
+            offset: one for offset, one in self.records.items() if offset >= before or last[one.key] == one
         }
 
 
@@ -188,6 +189,26 @@ def test_a_grant_after_a_gap_is_discarded() -> None:
     b.hear(9)
     b.admit()
     assert (a.used, b.used) == (1, 0)
+
+
+def test_an_entry_that_was_written_twice_is_no_answer_to_the_next() -> None:
+    """The second form of a's ask comes after a gave its lease back, which b then gets."""
+    group = Group(2, 1)
+    a, b = group.judges
+    a.hear(9)
+    a.admit()
+    a.write(1.0)
+    a.hear(9)
+    group.repeat(0)
+    a.write(0.0)  # gives back
+    a.hear(1)
+    b.hear(9)
+    b.admit()
+    b.write(1.0)
+    b.hear(9)
+    a.admit()
+    b.admit()
+    assert (a.used, b.used) == (0, 1)
 
 
 @pytest.mark.parametrize("number", [1, 3, 6])
