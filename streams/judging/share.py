@@ -179,7 +179,9 @@ class Share:
         if entry.worker != self.worker:
             return
         mine = self.leases.get(entry.account)
-        if mine is not None and entry == mine.sent and entry.period == self.period:
-            mine.held = held if mine.is_sound else self._ledgers[entry.period].discard(entry)
-            mine.is_asking, mine.used_at = False, self._clock()
+        if mine is not None and entry.period == self.period:
+            if entry != mine.sent or not mine.is_sound:
+                held = self._ledgers[entry.period].discard(entry)
+            if entry == mine.sent:
+                mine.held, mine.is_asking, mine.used_at = held, False, self._clock()
         self.wake.set()
