@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http.client import HTTPConnection
@@ -42,7 +43,8 @@ def from_alert_to_export(terminal: Terminal, folder: Path, port: int, until: Unt
     terminal.type_beside(f"JUDGESTREAM_TELEMETRY__PORT=0 judgestream worker {CONFIG} --agents store")
     alerts = terminal.type_beside(f"judgestream tail --topic qa.alerts --from-beginning {CONFIG}")
     typed(f"produce traffic.jsonl {CONFIG}")
-    until(lambda: "INCIDENT" in alerts.read_text() and " fell from " in alerts.read_text(), alerts.read_text)
+    # A mean that fell or a share of bad answers that rose: whichever alarm comes first leads the incident.
+    until(lambda: re.search(r" INCIDENT .* (fell|rose) from ", alerts.read_text()) is not None, alerts.read_text)
     until_it_says(f"incident latest {CONFIG}", "prompt_version=v8", "Worst answers since", "  Q: ", "  A: ")
     assert typed(f"incident latest {CONFIG}").startswith("#")
 
