@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -15,7 +15,7 @@ from streams.judging.budget import Spending
 from streams.judging.ledger import Entry, parse_entry
 from streams.judging.share import IDLE_SECONDS
 from streams.kafka.output import Output
-from streams.kafka.reader import Place, TopicBatch, TopicReader
+from streams.kafka.reader import TopicBatch, TopicReader
 from streams.kafka.record import Record
 from streams.telemetry.logs import where
 
@@ -26,7 +26,6 @@ PARTITION: Final = 0
 KEPT: Final = timedelta(days=2)
 """Entries of earlier periods are deleted; a clock that is ahead by a day deletes none in use."""
 TICK_SECONDS: Final = 1.0
-AGAIN_SECONDS: Final = 5.0
 FAREWELL_SECONDS: Final = 2.0
 """Timeout of giving leases back at the end; what is not given back counts as spent."""
 
@@ -51,29 +50,17 @@ class Leasing:
     ) -> None:
         self._spending, self._reader, self._output, self._topic = spending, reader, output, topic
         self._writes, self._is_ready = writes, is_ready
-        self._positions: dict[Place, int] = {}
         self._outdated: dict[bytes, None] = {}
         self._idle_seconds = IDLE_SECONDS
 
     async def read(self) -> None:
         """Follow the log until cancelled."""
-        while True:
-            try:
-                following = self._reader.follow([self._topic], self._positions)
-                async with aclosing(following) as batches:
-                    async for batch in batches:
-                        self._take(batch)
-            except Exception as error:  # noqa: BLE001 - without leases nothing would be judged
-                _log.error(
-                    "the budget's topic cannot be read; retrying", error=repr(error), where=where(error)
-                )
-            await asyncio.sleep(AGAIN_SECONDS)
+        await self._reader.keep_up(self._topic, self._take)
 
     def _take(self, batch: TopicBatch) -> None:
         for record in batch.records:
             if record.partition == PARTITION:
                 self._spending.heard(self._entry(record), record.offset)
-        self._positions |= batch.positions
 
     def _entry(self, record: Record) -> Entry | None:
         if record.value is None:
@@ -101,7 +88,7 @@ class Leasing:
             share.wake.clear()
             try:
                 await self._write_due()
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - without leases nothing would be judged
                 _log.error("leases cannot be written; retrying", error=repr(error), where=where(error))
 
     async def _write_due(self) -> None:

@@ -16,11 +16,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.errors import StreamsError
@@ -29,12 +30,17 @@ from streams.kafka.offsets import Start, offsets_at
 from streams.kafka.record import Record
 from streams.kafka.topics.admin import admin_client
 from streams.settings.broker import KafkaSettings
+from streams.telemetry.logs import where
+
+_log = structlog.stdlib.get_logger(__name__)
 
 FETCH_BYTES: Final = 8 * 1024 * 1024
 MAX_RECORDS: Final = 8_000
 """Records of one followed batch, which the store writes in one transaction."""
 SILENT_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 3
+AGAIN_SECONDS: Final = 5.0
+"""Pause before a topic is read again after an error."""
 PARTITIONS_SECONDS: Final = 30.0
 """Interval between lookups of added partitions."""
 _POLL_MILLISECONDS: Final = 500
@@ -222,6 +228,21 @@ class TopicReader:
                 if len(records) < MAX_RECORDS // 2:
                     # Poll a slow topic a few times a second, not once per record.
                     await asyncio.sleep(_GATHER_SECONDS)
+
+    async def keep_up(self, topic: str, take: Callable[[TopicBatch], None]) -> None:
+        """Pass polls of a topic to a function, without an end; after an error, from the last one it took."""
+        positions: dict[Place, int] = {}
+        while True:
+            try:
+                async with aclosing(self.follow([topic], positions)) as batches:
+                    async for batch in batches:
+                        take(batch)
+                        positions |= batch.positions
+            except Exception as error:  # noqa: BLE001 - what depends on the topic would stand still
+                _log.error(
+                    "a topic cannot be read; retrying", topic=topic, error=repr(error), where=where(error)
+                )
+            await asyncio.sleep(AGAIN_SECONDS)
 
     async def committed(self, topic: str, group_id: str) -> dict[int, int]:
         """Return a group's committed offset for each partition of a topic that has one."""

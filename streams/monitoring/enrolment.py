@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
-from contextlib import aclosing
-from typing import Final
 
 import structlog
 from pydantic import ValidationError
@@ -20,9 +17,6 @@ from streams.monitoring.monitor import Monitor
 from streams.monitoring.rejudging import task_again
 
 _log = structlog.stdlib.get_logger(__name__)
-
-AGAIN_SECONDS: Final = 5.0
-"""Pause before a retry after an error of the broker."""
 
 
 async def judge_due(monitor: Monitor, out: Output) -> None:
@@ -52,14 +46,7 @@ class KnownAnchors:
 
     async def follow(self, reader: TopicReader, topic: str) -> None:
         """Stay up to date, without an end."""
-        while True:
-            try:
-                async with aclosing(reader.follow([topic])) as batches:
-                    async for batch in batches:
-                        self._add(batch.records)
-            except Exception as error:  # noqa: BLE001 - retried
-                _log.error("the anchors cannot be read; retrying", topic=topic, error=repr(error))
-            await asyncio.sleep(AGAIN_SECONDS)
+        await reader.keep_up(topic, lambda batch: self._add(batch.records))
 
     def _add(self, records: Iterable[Record]) -> None:
         metrics = set()
