@@ -61,8 +61,8 @@ class PartitionLog:
         self.end_offset = batch.next_offset
         if header.producer_id != NO_PRODUCER:
             self._producers.remember(header, batch.base_offset)
-        if retention_bytes is not None:
-            self._drop_down_to(retention_bytes)
+        while retention_bytes is not None and self.size_bytes > retention_bytes and len(self._batches) > 1:
+            self.delete_before(self._batches[1].base_offset)
         self.wake_watchers()
         return batch.base_offset
 
@@ -112,15 +112,6 @@ class PartitionLog:
     def wake_watchers(self) -> None:
         for wake in tuple(self.watchers):
             wake()
-
-    def _drop_down_to(self, retention_bytes: int) -> None:
-        gone = 0
-        while self.size_bytes > retention_bytes and gone < len(self._batches) - 1:
-            self.size_bytes -= self._batches[gone].header.size_bytes
-            gone += 1
-        if gone:
-            del self._batches[:gone]
-            self.start_offset = max(self.start_offset, self._batches[0].base_offset)
 
 
 # Maximum requests in flight of an idempotent producer (KIP-185).

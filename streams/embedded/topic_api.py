@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams.embedded.group_api import GroupCoordinator
-from streams.embedded.topics import Topic, Topics
+from streams.embedded.topics import DEFAULT_PARTITIONS, Topic, Topics
 from streams.embedded.wire import Api, ApiKey, ErrorCode, Reader, RefusedError, Request, Writer
 
 NODE_ID: Final = 0
 _CLUSTER_ID: Final = "judgestream-embedded"
-_DEFAULT_PARTITIONS: Final = -1
+_UNSET_PARTITIONS: Final = -1
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 _SOURCE_TOPIC: Final = 1
@@ -233,7 +233,7 @@ class TopicApis:
         count = new.assigned_partitions or new.partition_count
         self._topics.create(
             new.name,
-            None if count == _DEFAULT_PARTITIONS else count,
+            None if count == _UNSET_PARTITIONS else count,
             new.configs,
             validate_only=validate_only,
         )
@@ -244,7 +244,7 @@ class TopicApis:
         if kind == _BROKER_RESOURCE and name in {"", str(NODE_ID)}:
             return {
                 "auto.create.topics.enable": (str(self._auto_create_topics).lower(), True),
-                "num.partitions": (str(self._topics.default_partitions), True),
+                "num.partitions": (str(DEFAULT_PARTITIONS), True),
             }
         raise _no_such_resource(kind, name)
 

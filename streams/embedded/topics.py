@@ -14,6 +14,9 @@ _MAX_PARTITIONS: Final = 10_000
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _RETENTION_BYTES: Final = "retention.bytes"
 _NO_BOUND: Final = -1
+DEFAULT_PARTITIONS: Final = 4
+"""Partitions of topics created without a number."""
+DEFAULTS: Final = {_MAX_MESSAGE_BYTES: str(16 * 1024 * 1024), _RETENTION_BYTES: str(_NO_BOUND)}
 
 
 class Topic:
@@ -22,8 +25,7 @@ class Topic:
     Settings other than `max.message.bytes` and `retention.bytes` are stored without effect.
     """
 
-    def __init__(self, partition_count: int, defaults: Mapping[str, str], configs: Mapping[str, str]) -> None:
-        self._defaults = dict(defaults)
+    def __init__(self, partition_count: int, configs: Mapping[str, str]) -> None:
         self.partitions = [PartitionLog() for _ in range(partition_count)]
         self.configs: dict[str, str] = {}
         self._max_batch_bytes = 0
@@ -32,7 +34,7 @@ class Topic:
 
     def configure(self, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace the topic's own settings."""
-        settings = {**self._defaults, **configs}
+        settings = {**DEFAULTS, **configs}
         max_batch_bytes = _size(_MAX_MESSAGE_BYTES, settings[_MAX_MESSAGE_BYTES], least=0)
         retention_bytes = _size(_RETENTION_BYTES, settings[_RETENTION_BYTES], least=_NO_BOUND)
         if validate_only:
@@ -44,8 +46,7 @@ class Topic:
     def settings(self) -> dict[str, tuple[str, bool]]:
         """Return each setting's value, and whether it is the broker's default."""
         return {
-            name: (value, name not in self.configs)
-            for name, value in {**self._defaults, **self.configs}.items()
+            name: (value, name not in self.configs) for name, value in {**DEFAULTS, **self.configs}.items()
         }
 
     def append(self, partition: PartitionLog, data: Buffer) -> int:
@@ -58,14 +59,7 @@ class Topic:
 class Topics:
     """All topics of the broker."""
 
-    def __init__(
-        self, *, default_partitions: int, max_message_bytes: int, max_bytes_per_partition: int | None
-    ) -> None:
-        self.default_partitions = default_partitions
-        self._defaults = {
-            _MAX_MESSAGE_BYTES: str(max_message_bytes),
-            _RETENTION_BYTES: str(_NO_BOUND if max_bytes_per_partition is None else max_bytes_per_partition),
-        }
+    def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -101,7 +95,7 @@ class Topics:
         *,
         validate_only: bool = False,
     ) -> Topic:
-        count = self.default_partitions if partition_count is None else partition_count
+        count = DEFAULT_PARTITIONS if partition_count is None else partition_count
         if not _NAME.fullmatch(name) or name in {".", ".."}:
             raise RefusedError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -114,7 +108,7 @@ class Topics:
                 ErrorCode.INVALID_PARTITIONS,
                 f"partitions of {name!r} must be 1..{_MAX_PARTITIONS}, got {count}",
             )
-        topic = Topic(count, self._defaults, configs or {})
+        topic = Topic(count, configs or {})
         if not validate_only:
             self._topics[name] = topic
         return topic

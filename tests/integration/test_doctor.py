@@ -330,10 +330,10 @@ async def test_as_init_container(
         "judge.endpoints": [{"name": "offline", "base_url": offline.base_url, "model": OFFLINE_MODEL}],
     }
     options = ("doctor", "-c", config(stage), "--skip", "verdict", "--wait", "50", "--timeout", "5")
-    host, port = stage.bootstrap_servers.split(":")
+    port = int(stage.bootstrap_servers.partition(":")[2])
     async with running(*options) as service:
         await _told(service, "nothing listens at")
-        async with EmbeddedBroker(host=host, port=int(port), auto_create_topics=False) as broker:
+        async with EmbeddedBroker(port=port, auto_create_topics=False) as broker:
             await _told(service, "does not exist")
             async with kafka_admin(broker.bootstrap_servers) as admin:
                 await admin.create_topics([NewTopic(stage.topic(name), 4, 1) for name in NEEDED])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streams.embedded.batches import StoredBatch, find_time, next_sequence, parse_header, stored
 from streams.embedded.partition import PartitionLog
-from streams.embedded.topics import Topics
+from streams.embedded.topics import DEFAULTS, Topics
 from streams.embedded.wire import ErrorCode, RefusedError
 from tests.streams.embedded.record_batches import GZIP, LZ4, record_batch
 
@@ -130,7 +130,7 @@ def test_repeated_batches_are_stored_once(order: list[int]) -> None:
 
 @pytest.fixture
 def topics() -> Topics:
-    return Topics(default_partitions=4, max_message_bytes=1000, max_bytes_per_partition=None)
+    return Topics()
 
 
 @pytest.mark.parametrize("name", ["qa.events", "a", "A_b-c.9", "x" * 249])
@@ -181,7 +181,7 @@ def test_validate_only_changes_nothing(topics: Topics) -> None:
     topics.extend("t", 3, validate_only=True)
     assert len(topics.get("t").partitions) == 2
     topics.get("t").configure({"max.message.bytes": "5"}, validate_only=True)
-    assert topics.get("t").settings()["max.message.bytes"] == ("1000", True)
+    assert topics.get("t").settings()["max.message.bytes"] == (DEFAULTS["max.message.bytes"], True)
 
 
 @pytest.mark.parametrize(("name", "index"), [("t", 2), ("t", -1), ("unknown", 0)])

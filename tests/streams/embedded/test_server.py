@@ -93,8 +93,8 @@ def test_unknown_versions_of_the_version_request(bootstrap_servers: str) -> None
 
 
 def _table() -> ApiTable:
-    topics = Topics(default_partitions=1, max_message_bytes=1000, max_bytes_per_partition=None)
-    topics.create("t")
+    topics = Topics()
+    topics.create("t", 1)
     coordinator = GroupCoordinator()
     return ApiTable(
         (

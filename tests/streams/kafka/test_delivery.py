@@ -20,7 +20,7 @@ from streams.embedded.broker import EmbeddedBroker
 from streams.kafka import consumer_thread
 from streams.kafka.delivery import OffsetBook
 from streams.kafka.offsets import CHECKS, Bounds, confirmed_bounds, decide, first_offsets
-from streams.kafka.reader import TopicReader, stop_consumer
+from streams.kafka.reader import TopicBatch, TopicReader, stop_consumer
 from streams.settings.broker import KafkaSettings
 from streams.settings.outputs import TelemetrySettings
 from streams.telemetry.logs import set_up_logs
@@ -259,3 +259,35 @@ async def test_every_way_of_reading() -> None:
                 pass
             assert [record.value for record in batch.records] == [b"e"]
             assert batch.positions == {("t", 1): 2}
+
+
+async def test_what_could_not_be_taken_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`keep_up` continues after the last batch that was taken, and reads none of those twice."""
+    monkeypatch.setattr("streams.kafka.reader.AGAIN_SECONDS", 0.01)
+    taken: list[bytes | None] = []
+    has_a, has_b = asyncio.Event(), asyncio.Event()
+    failures = [ValueError("cannot be taken")]
+
+    def take(batch: TopicBatch) -> None:
+        values = [record.value for record in batch.records]
+        if b"b" in values and failures:
+            raise failures.pop()
+        taken.extend(values)
+        for value, event in ((b"a", has_a), (b"b", has_b)):
+            if value in taken:
+                event.set()
+
+    async with (
+        EmbeddedBroker(topics={"t": 1}) as broker,
+        AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
+        asyncio.timeout(30),
+    ):
+        reader = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
+        await producer.send_and_wait("t", b"a")
+        following = asyncio.create_task(reader.keep_up("t", take))
+        await has_a.wait()
+        await producer.send_and_wait("t", b"b")
+        await has_b.wait()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    assert (taken, failures) == ([b"a", b"b"], [])
