@@ -83,10 +83,10 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
     seconds = _number(asked)
     if seconds is not None:
         return max(0.0, seconds)
-    until = _http_date(asked)
+    until = http_date(asked)
     if until is None:
         return None
-    return max(0.0, (until - (_http_date(headers.get("date")) or now)).total_seconds())
+    return max(0.0, (until - (http_date(headers.get("date")) or now)).total_seconds())
 
 
 def _error_for_request(told: str, codes: frozenset[str], words: str) -> JudgeError:
@@ -128,7 +128,8 @@ def _number(text: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _http_date(text: str | None) -> datetime | None:
+def http_date(text: str | None) -> datetime | None:
+    """Parse a date of HTTP; None if it is missing or unreadable."""
     if not text:
         return None
     try:

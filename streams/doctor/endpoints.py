@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,6 +17,7 @@ import aiohttp
 from judge.chat import ChatClient, ChatRequest
 from judge.endpoints.connection import list_models
 from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.refusals import http_date
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import neutral_task
@@ -253,11 +253,8 @@ def _with_reply(error: JudgeError) -> str:
 
 def skew_of(date: str | None, at: float) -> float | None:
     """Return this machine's clock minus the other's, in whole seconds; half a second is added on average."""
-    try:
-        there = parsedate_to_datetime(date or "")
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return at - ((there if there.tzinfo else there.replace(tzinfo=UTC)).timestamp() + 0.5)
+    there = http_date(date)
+    return None if there is None else at - (there.timestamp() + 0.5)
 
 
 def clock_finding(skews: Sequence[tuple[str, float | None]]) -> Finding:

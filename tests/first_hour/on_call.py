@@ -44,7 +44,7 @@ def from_alert_to_export(terminal: Terminal, folder: Path, port: int, until: Unt
     alerts = terminal.type_beside(f"judgestream tail --topic qa.alerts --from-beginning {CONFIG}")
     typed(f"produce traffic.jsonl {CONFIG}")
     # A mean that fell or a share of bad answers that rose: whichever alarm comes first leads the incident.
-    until(lambda: re.search(r" INCIDENT .* (fell|rose) from ", alerts.read_text()) is not None, alerts.read_text)
+    until(lambda: bool(re.search(r" INCIDENT .* (fell|rose) from ", alerts.read_text())), alerts.read_text)
     until_it_says(f"incident latest {CONFIG}", "prompt_version=v8", "Worst answers since", "  Q: ", "  A: ")
     assert typed(f"incident latest {CONFIG}").startswith("#")
 

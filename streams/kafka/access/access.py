@@ -53,7 +53,7 @@ def client_options(
     return options
 
 
-def ssl_context(security: SecuritySettings, env: Mapping[str, str] | None = None) -> RotatingContext | None:
+def ssl_context(security: SecuritySettings, env: Mapping[str, str] | None) -> RotatingContext | None:
     """Build the TLS context, which reloads changed files; None for a protocol without TLS."""
     if not security.protocol.endswith("SSL"):
         return None

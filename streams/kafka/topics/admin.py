@@ -42,11 +42,10 @@ async def ensure_topics(
     wanted: Sequence[WantedTopic],
     *,
     create: bool,
-    connect_seconds: float = CONNECT_SECONDS,
-    grants: Sequence[Grant] = (),
+    grants: Sequence[Grant],
 ) -> None:
     """Check that topics exist and that permissions suffice; create missing topics if wanted."""
-    async with admin_client(kafka, connect_seconds) as admin:
+    async with admin_client(kafka) as admin:
         await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client has no such request
         missing = await missing_topics(admin, wanted)
         if missing and not create:

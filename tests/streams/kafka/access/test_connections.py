@@ -230,7 +230,7 @@ async def _read(kafka: KafkaSettings) -> None:
 
 
 @pytest.mark.parametrize(
-    "start", [_consumer, _read, partial(ensure_topics, wanted=(), create=False)],
+    "start", [_consumer, _read, partial(ensure_topics, wanted=(), create=False, grants=())],
     ids=["consumer", "read", "topics"],
 )  # fmt: skip
 async def test_no_connection_is_left(
