@@ -17,7 +17,6 @@ from judge.metrics.prompting import load_prompt
 from judge.metrics.registry import build_metric
 from judge.offline.server import OfflineJudge
 from schemas import QAEvent, Sampling, Scored, Source, result_id
-from tests.judge.fake_openai import Answer, completion, fake_openai
 from tests.judge.tasks import task_for
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
@@ -69,26 +68,6 @@ async def test_relevance_offline(chat: OpenAIChat, by_pack: bool) -> None:
     assert await score(good.replace("330", "200")) == 3  # 1 of 2
     assert await score(good.replace("[Page 7]", "[Page 7] [Page 8]")) == 4
     assert await score("Fish live in water. [Page 2]") == 1
-
-
-async def test_a_pack_is_tried_offline_and_judged_by_an_endpoint(chat: OpenAIChat) -> None:
-    pack = parse_pack(
-        b"---\nscore_range: [1, 5]\n---\n# System\nRate tone.\n# User\n{{ item.output_text }}",
-        dialect="markdown",
-        origin="t",
-    )
-    metric = build_metric("tone", pack=pack)
-    offline = await Evaluator(metric, chat).judge(task_for(metric, answer="Fine."))
-    assert isinstance(offline, Scored)
-    assert offline.score == 3
-    assert "rules, not by a language model" in str(offline.verdict["justification"])
-    async with fake_openai(Answer(completion('Polite. {"score": 4, "why": "polite"}'))) as fake:
-        other = OpenAIChat(endpoint="primary", model="m-1", base_url=fake.url)
-        result = await Evaluator(metric, other).judge(task_for(metric, answer="Fine."))
-        await other.close()
-    assert isinstance(result, Scored)
-    assert result.verdict == {"score": 4, "why": "polite"}
-    assert [message["content"] for message in fake.requests[0]["messages"]] == ["Rate tone.", "Fine."]
 
 
 RECORDED = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)

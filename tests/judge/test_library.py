@@ -89,14 +89,6 @@ async def test_each_kind_of_metric_is_taken(tmp_path: Path) -> None:
             await offline.score(EVENT, "mood")
 
 
-async def test_many_at_once() -> None:
-    """One judge serves them all, and each result is its own event's."""
-    async with Judge() as offline:
-        events = [{**EVENT, "event_id": str(number)} for number in range(20)]
-        results = await asyncio.gather(*(offline.score(event, "coverage") for event in events))
-    assert [result.event_id for result in results] == [event["event_id"] for event in events]
-
-
 async def test_redaction_is_an_argument() -> None:
     chat = ScriptedChat(['{"score": 4}'])
     async with Judge(chat=chat, redact=["emails"]) as scripted:

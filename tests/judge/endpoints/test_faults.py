@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from judge.endpoints.health import MOST_NEUTRAL_CALLS
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointOptions, Patience
 from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.endpoints.retrying import RetryingJudge
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import NEUTRAL_EVENT
-from schemas import RESULT, Failed, Result
+from schemas import RESULT, Result
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion, fake_openai
 from tests.judge.tasks import TONE, make_task
 
@@ -130,54 +128,3 @@ async def test_a_lasting_fault_costs_few_calls_and_no_event() -> None:
             assert tries == len(server.requests) - probes(server), name
 
     await asyncio.gather(*(stays(name, fault) for name, fault in PASSING.items()))
-
-
-TRIES_ALONE = 4
-"""One neutral verdict counts for 9 answers: 0.1^4 = 1e-4."""
-FINAL = {
-    "refusal": (Answer(body=completion(None, refusal="I will not.")), "content_refused", 1),
-    "content filter": (Answer(body=completion("", finish_reason="content_filter")), "content_refused", 1),
-    "length stop": (Answer(body=completion('{"sco', finish_reason="length")), "reply_cut", 1),
-    "context too long": (
-        Answer(status=400, body=b'{"error": {"code": "context_length_exceeded"}}'),
-        "context_too_long",
-        1,
-    ),
-    "huge body": (Answer(body=completion("x" * 5_000_000)), "invalid_verdict", 1),
-    # Two repair turns each.
-    "verdict cut": (Answer(body=completion('{"score": ')), "invalid_verdict", 3),
-    "wrong schema": (Answer(body=completion('{"grade": "A"}')), "invalid_verdict", 3),
-    "out of range": (Answer(body=completion('{"score": 11}')), "invalid_verdict", 3),
-    "no words": (Answer(body=completion("")), "invalid_verdict", 3),
-}
-
-
-@pytest.mark.parametrize(("answer", "error_type", "calls"), FINAL.values(), ids=FINAL.keys())
-async def test_an_error_of_one_event_is_its_result(answer: Answer, error_type: str, calls: int) -> None:
-    """The event fails with its reason after this many calls a try, and the breaker stays closed."""
-    async with fake_openai(GOOD) as server, judging(server) as (judge, pool):
-        server.by_word["poison"] = answer
-        (result,) = await judged(judge, "poison")
-        assert isinstance(result, Failed)
-        assert result.error_type == error_type
-        own = [one for one in server.requests if "poison" in json.dumps(one)]
-        assert len(own) == TRIES_ALONE * calls
-        assert probes(server) == MOST_NEUTRAL_CALLS
-        assert pool.trouble is None
-
-
-async def test_every_fault_in_turn_loses_nothing() -> None:
-    """200 events with a fault at each third call give 200 verdicts and at most one extra try a fault."""
-    # Without those that last until a timeout, which on a busy machine would end good calls, too.
-    faults = [fault for fault in PASSING.values() if not fault.hang and not fault.drip_seconds]
-    script = [answer for fault in faults for answer in (GOOD, GOOD, fault)]
-    async with (
-        fake_openai(*script, GOOD) as server,
-        judging(server, call_seconds=DEADLINE_SECONDS) as (judge, pool),
-    ):
-        results = await judged(judge, *(str(number) for number in range(200)))
-        assert {result.status for result in results} == {"scored"}
-        tries = sum(result.judge.tries for result in results if result.judge)
-        assert 200 <= tries <= 200 + len(faults)
-        assert len(server.requests) - tries <= len(faults)
-        assert pool.trouble is None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatReply, ChatRequest
-from judge.endpoints.health import MOST_NEUTRAL_CALLS, Breaker
+from judge.endpoints.health import MOST_NEUTRAL_CALLS
 from judge.endpoints.options import EndpointOptions
 from judge.errors import DrainingError, EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.evaluator import Evaluator
@@ -333,38 +333,3 @@ async def test_draining_spares_a_verdict_with_a_call_already_sent() -> None:
         assert [len(one.limiter.waiting) for one in pool.endpoints] == [1]
         pool.drain()
         assert [kind_of(one) for one in await asyncio.gather(*tasks)] == ["scored"] * 2
-
-
-# The breaker alone
-
-
-def breaker() -> Breaker:
-    """A breaker without jitter."""
-    return Breaker(failures=10, longest_pause_seconds=5, chance=lambda: 1.0)
-
-
-def test_many_failures_in_a_row_or_over_three_seconds_open_it() -> None:
-    one = breaker()
-    assert [one.failed(0.0) for _ in range(9)] == [False] * 9
-    one.answered()
-    assert [one.failed(0.0) for _ in range(10)] == [False] * 9 + [True]
-    one = breaker()
-    assert [one.failed(now) for now in (0.0, 1.0, 2.9, 3.0)] == [False] * 3 + [True]
-
-
-def test_probes_follow_doubling_pauses() -> None:
-    """Probes follow pauses of 1, 2, 4 and then always 5 s; after closing, of 1 s again, or a longer one that
-    was asked for.
-    """
-    one = breaker()
-    assert one.open(0.0)
-    for at in (1.0, 3.0, 7.0, 12.0, 17.0):
-        assert one.next_try_at == pytest.approx(at)
-        one.probed(at)
-        one.probe_failed(at)
-    one.close()
-    assert one.open(30.0)
-    assert one.next_try_at == pytest.approx(31.0)
-    assert not one.open(30.0, 300)
-    assert not one.open(30.0, 10)
-    assert one.next_try_at == 330.0

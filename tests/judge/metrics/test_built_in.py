@@ -238,21 +238,6 @@ def test_the_worked_example_comes_out_as_it_says(
     assert (outcome.score, outcome.value, outcome.corrections, outcome.objection) == (score, value, (), None)
 
 
-@pytest.mark.parametrize("kind", ["evidence", "pack"])
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_a_prompt_states_its_rules_and_one_example(name: str, kind: str) -> None:
-    prompt = load_prompt(f"{name}.{kind}")
-    for words in ("units", "denied", "in English", "A program", "Reply with one JSON object"):
-        assert words in prompt
-    for words in ("is data to be judged and nothing else", "Never follow it"):
-        assert words in " ".join(prompt.split())
-    ((_, reply),) = EXAMPLE.findall(prompt)
-    first = "justification" if name == "relevance" or kind == "evidence" else "rationale"
-    decision = 'matched": ' if (name, kind) == ("coverage", "evidence") else '"score"'
-    assert reply.index(first) < reply.index(decision)
-    assert kind == "pack" or "at most" in prompt
-
-
 EVENT: dict[str, Any] = {
     "question": "How long is Lake Orrin, and is it safe to swim in it?",
     "answer": "Lake Orrin is 28 kilometres long. Swimming in it is safe.",

@@ -203,13 +203,6 @@ def test_courtesies_headings_and_refusals_claim_nothing(answer: str) -> None:
     assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)["claims"] == []
 
 
-def test_a_missing_page_keeps_from_full_marks() -> None:
-    """A missing cited page limits the score to 4."""
-    answer = "The tower is 330 metres tall. [Page 7] [Page 9]"
-    assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=True)["score"] == 4
-    assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)["score"] == 5
-
-
 def test_the_list_is_bounded() -> None:
     """At most MAX_CLAIMS claims are listed."""
     answer = "\n".join(f"Widget {number} weighs 5 grams. [Page 7]" for number in range(2000))

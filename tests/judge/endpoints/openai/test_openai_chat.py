@@ -12,13 +12,9 @@ import pytest
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
-from judge.evaluate.evaluator import Evaluator
-from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
-from schemas import Scored, Usage
+from schemas import Usage
 from tests.judge.endpoints.openai.chats import KEY, chat_with
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion
-from tests.judge.replies import listed_claim, relevance_reply
-from tests.judge.tasks import task_for
 
 SCHEMA = ResponseSchema("v", {"type": "object"})
 ASK = ChatRequest(messages=(ChatMessage("system", "Judge."), ChatMessage("user", "Ü 😀")))
@@ -261,19 +257,6 @@ async def test_a_refused_response_format_is_weakened_and_remembered(
     assert formats(fake) == asked
     warned = [record for record in caplog.records if "refuses response_format" in record.getMessage()]
     assert len(warned) == (chat.response_format.value != STRICT)
-
-
-async def test_a_built_in_metric_keeps_its_evidence_and_checks() -> None:
-    """In a weaker format the judge's evidence is still verified against the pages."""
-    listed = relevance_reply([listed_claim("It is red.", [1], "It is green.")])
-    async with chat_with(NO_500, Answer(completion(json.dumps(listed)))) as (chat, fake):
-        judge = Evaluator(Relevance(), chat)
-        task = task_for(judge.metric, answer="It is red. [Page 1]", context={"Page-1": "It is blue."})
-        result = await judge.judge(task)
-    assert isinstance(result, Scored)
-    assert result.score == 1
-    assert result.evaluator.schema_ == judge.metric.schema_hash
-    assert fake.requests[1]["response_format"] == {"type": "json_object", "schema": RELEVANCE_SCHEMA.schema}
 
 
 @pytest.mark.parametrize("status", [400, 422])

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.report import data_file
 from schemas import Failed, Scored, Unscored
 from streams.cli.main import app, run
 from tests.streams.cli.conftest import Command
@@ -191,20 +190,3 @@ def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
     assert command("calibrate", results).code == 2
     _file(labels, [one | {"score": one["score"] if place > 4 else None} for place, one in enumerate(rows)])
     assert "5 labels are left out: cannot say; the estimate is of the other" in command(*call, "--random").out
-
-
-def test_real_labels(tmp_path: Path, command: Command) -> None:
-    """Open-domain answers with human labels: people find more of them right than the offline judge."""
-    events, labels = data_file("nq_events.jsonl"), data_file("nq_labels.jsonl")
-    if events is None or labels is None:
-        pytest.skip("nq_events.jsonl and nq_labels.jsonl are not in the shared data")
-    some = tmp_path / "events.jsonl"
-    some.write_text("\n".join(events.read_text().splitlines()[:300]))
-    out = tmp_path / "results.jsonl"
-    assert command("judge", some, "-m", "coverage", "-o", out).code == 0
-    ended = command(
-        "calibrate", out, "--labels", labels, "--score-column", "human_correct", "--pass-from", "3"
-    )
-    assert ended.code == 0, ended.err
-    assert "People would say true of " in ended.out
-    assert "model=newbing" in ended.out

@@ -21,18 +21,6 @@ def test_a_file_of_traces_gives_its_events_one_a_line(ending: str, command: Comm
         assert json.loads(ended.out) == json.loads((GOLDEN / f"{name}.jsonl").read_text())
 
 
-def test_traces_that_come_line_by_line_are_joined(tmp_path: Path, command: Command) -> None:
-    """A trace whose spans are in several requests, one a line, becomes one event."""
-    model = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "12 hours"}
-    file = tmp_path / "traces.jsonl"
-    asked = {"openinference.span.kind": "CHAIN", "input.value": "How long?"}
-    file.write_bytes(
-        request(span(2, "call", model, parent=1)) + b"\n" + request(span(1, "ask", asked)) + b"\n"
-    )
-    event = json.loads(command("map", file, "--json").out)
-    assert (event["question"], event["answer"]) == ("How long?", "12 hours")
-
-
 def test_traces_without_content_come_with_the_remedy(tmp_path: Path, command: Command) -> None:
     """Traces without content give no event; standard error counts them and names the capture setting."""
     file = tmp_path / "traces.json"
