@@ -1,19 +1,26 @@
-"""What becomes of a text: each line of `cases.jsonl` is one case of one function.
+"""What becomes of a text, a reply or an answer's head: each line of `cases.jsonl` is a case of one function.
 
-`python -m tests.judge.text.test_cases` writes what the cases give today; read the difference before you
+`python -m tests.judge.test_cases` writes what the cases give today; read the difference before you
 commit it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import astuple
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
+from judge.errors import EventError, InvalidVerdictError
+from judge.metrics.claims import claims_nothing
 from judge.metrics.doubts import cannot_be_compared
+from judge.metrics.replies import extract_verdict
 from judge.text.citations import (
     page_number,
     read_sources,
@@ -70,8 +77,32 @@ def forms(one: str, other: str) -> list[bool]:
     return [alike, one in Vocabulary([other])]
 
 
+def verdict_of(reply: str) -> Any:
+    try:
+        return extract_verdict(reply)
+    except InvalidVerdictError as error:
+        # What Python's decoder adds differs between its versions.
+        return "refused: " + re.sub("(cannot be read): .*(; .*)", r"\1\2", error.detail)
+
+
+def seconds_until(headers: dict[str, str]) -> float | None:
+    return retry_after_seconds(headers, now=datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC))
+
+
+def limits_of(headers: dict[str, str]) -> list[float | None] | None:
+    found = rate_limits((name.encode(), value.encode()) for name, value in headers.items())
+    return None if found is None else [*astuple(found)]
+
+
+def refusal(status: int, body: object, *, schema_sent: bool) -> str:
+    error = error_for_status(endpoint="e", status=status, body=body, schema_sent=schema_sent, secret="")
+    kind = error.error_type if isinstance(error, EventError) else type(error).__name__
+    return f"{kind}: {error}"
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "blank": is_blank,
+    "claims nothing": claims_nothing,
     "cited": cited,
     "cited, with named documents": lambda answer: cited(answer, NAMED),
     "content words": lambda text: [text[word.start : word.end] for word in content_words(text)],
@@ -80,15 +111,21 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "languages that cannot be compared": lambda text, answer, question: cannot_be_compared(
         text, answer, question=question
     ),
+    "length of time": duration_seconds,
     "neutralize": neutralize,
     "page number": page_number,
     "printable": printable,
     "quotation": quoted_from,
+    "rate limits": limits_of,
     "reason": reason,
     "redact": lambda kind, text: Redactor([kind]).redact(text),
+    "refusal": lambda status, body: refusal(status, body, schema_sent=False),
+    "refusal of a schema": lambda status, body: refusal(status, body, schema_sent=True),
+    "retry after": seconds_until,
     "sentences": lambda text: [text[start:end] for start, end in sentences(text)],
     "significant digits": significant,
     "sources": lambda context: {str(page): text for page, text in read_sources(context).texts.items()},
+    "verdict": verdict_of,
     "words": lambda text: [word.text for word in words(text)],
 }
 
