@@ -16,36 +16,10 @@ from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import Ended
 from tests.streams.intake.reading.otlp.building import request, span
 
-URL = "https://llm.example.com/v1"
-SETTINGS: dict[str, Any] = yaml.safe_load(f"""
-ingest:
-  mapping:
-    event_id: id
-    question: prompt
-    answer: reply
-    reference: gold
-    labels.tenant: tier
-    sampling_probability: share
-    conversation_id: thread
-sampling:
-  upstream: equalize
-  default_rate: 0.1
-  rules:
-    - {{name: gold, when: {{tenant: gold}}, rate: 1}}
-    - {{name: ours, when: {{tenant: internal}}, rate: 0}}
-metrics:
-  coverage: {{when: {{has: [reference]}}, rate: 0.5, panel: {{samples: 3}}}}
-  answer_relevance: {{endpoints: [small, large]}}
-  near: {{code: {{similarity: {{by: embeddings}}}}, endpoints: [large], when: {{has: [reference]}}}}
-  brief: {{code: {{length: {{unit: words}}}}, rate: 0.8}}
-judge:
-  endpoints:
-    - {{name: large, base_url: "{URL}", model: l, usd_per_million_tokens: {{input: 10, output: 100}}}}
-    - {{name: small, base_url: "{URL}", model: s}}
-  budget: none
-  redact: [emails]
-""")
-RECORD = {"id": "7", "prompt": "Who?", "reply": "Ada, ada@example.com.", "gold": "Ada.", "tier": "gold"}
+CASES: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[1] / "cases" / "config_test.yaml").read_text("utf-8")
+)
+SETTINGS, RECORD = CASES["settings"], CASES["record"]
 MODEL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "12 hours"}
 CHAIN = {"openinference.span.kind": "CHAIN", "input.value": "How long?"}
 
@@ -63,85 +37,20 @@ def run(tmp_path: Path, command: Command) -> Any:
     return run_cases
 
 
-HOLDS: dict[str, tuple[dict[str, Any], str]] = {
-    # Its stratum's rate is 1; a judged metric's own share of the sample is 0.5; code judges 0.8 of all.
-    "gold": (
-        RECORD,
-        """
-        event: {event_id: "7", question: "Who?", labels: {tenant: gold}, context: null}
-        stratum: gold
-        probability: 1
-        metrics:
-          coverage: {probability: 0.5, endpoints: [large], sent_contains: "Ada, [email]", sent_lacks: "@e"}
-          answer_relevance: {probability: 1, endpoints: [small, large]}
-          near: {endpoints: large, max_usd: 0.001}
-          brief: {probability: 0.8, endpoints: [], max_input_tokens: 0, max_usd: 0}
-        """,
-    ),
-    "default, without a reference": (
-        {"id": "7", "prompt": "q", "reply": "a"},
-        "{stratum: default, probability: 0.1, metrics: {answer_relevance: {probability: 0.1}, brief: {}}}",
-    ),
-    "a list of metrics": ({"id": "7", "prompt": "q", "reply": "a"}, "{metrics: [brief, answer_relevance]}"),
-    # Of a producer that keeps 5%, less than our 10%, all are judged: 0.05. It decided by another chance.
-    "sampled upstream": ({"id": "7", "prompt": "q", "reply": "a", "share": 0.05}, "{probability: 0.05}"),
-    "excluded": (RECORD | {"tier": "internal"}, "{stratum: ours, probability: 0, metrics: []}"),
-    "undecodable": ({"id": "7", "prompt": "q"}, "{problem: 'answer: must be text'}"),
-}
-
-
 def test_expectations_that_hold(run: Any) -> None:
-    """What is found follows from the settings."""
-    cases = [
-        {"name": name, "input": given, "expect": yaml.safe_load(expect)}
-        for name, (given, expect) in HOLDS.items()
-    ]
-    ended = run(*cases)
+    ended = run(*CASES["holds"])
     assert ended.code == 0, ended.out
-    assert [line.split()[0] for line in ended.out.splitlines()] == ["ok"] * len(HOLDS)
+    assert [line.split()[0] for line in ended.out.splitlines()] == ["ok"] * len(CASES["holds"])
     assert "excluded" in ended.out
     assert "0% ours  no metric  $0.000000" in ended.out
 
 
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "event": ({"event": {"event_id": 7}}, 'event.event_id: expected 7, found "7"'),
-    "label": ({"event": {"labels": {"tenant": "x"}}}, 'event.labels.tenant: expected "x", found "gold"'),
-    "absent": ({"event": {"reference": None}}, 'event.reference: expected null, found "Ada."'),
-    "problem": ({"problem": "answer"}, 'problem: expected "answer", found null'),
-    "stratum": ({"stratum": "default"}, 'stratum: expected "default", found "gold"'),
-    "probability": ({"probability": 0.9999}, "probability: expected 0.9999, found 1"),
-    "metrics": (
-        {"metrics": ["coverage", "brief"]},
-        'metrics: expected ["brief", "coverage"], found ["answer_relevance", "brief", "coverage", "near"]',
-    ),
-    "order of endpoints": (
-        {"metrics": {"answer_relevance": {"endpoints": ["large", "small"]}}},
-        'metrics.answer_relevance.endpoints: expected ["large", "small"], found ["small", "large"]',
-    ),
-    "sent": (
-        {"metrics": {"coverage": {"sent_contains": ["Ada", "ada@"]}}},
-        'metrics.coverage.sent_contains: expected ["Ada", "ada@"], found ["Ada"]',
-    ),
-    "not redacted": (
-        {"metrics": {"coverage": {"sent_lacks": ["ada@", "Ada"]}}},
-        'metrics.coverage.sent_lacks: expected [], found ["Ada"]',
-    ),
-    "no known price": (
-        {"metrics": {"answer_relevance": {"max_usd": 100}}},
-        "metrics.answer_relevance.max_usd: expected at most 100, found null",
-    ),
-    "of the mean, too": ({"max_usd": 100}, "max_usd: expected at most 100, found null"),
-}
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_a_failed_expectation_shows_expected_and_found(what: str, run: Any) -> None:
-    expect, line = WRONG[what]
-    ended = run(
-        {"name": "one", "input": RECORD, "expect": expect}, {"name": "other", "input": RECORD, "expect": {}}
-    )
+@pytest.mark.parametrize("case", CASES["wrong"], ids=lambda case: case["told"].partition(":")[0])
+def test_a_failed_expectation_shows_expected_and_found(case: dict[str, Any], run: Any) -> None:
+    one = {"name": "one", "input": RECORD, "expect": case["expect"]}
+    ended = run(one, {"name": "other", "input": RECORD, "expect": {}})
     assert (ended.code, ended.err) == (1, "error: 1 of 2 cases failed\n")
-    assert f"\n        {line}\n" in ended.out
+    assert f"\n        {case['told']}\n" in ended.out
 
 
 def test_the_output_of_a_failed_case(run: Any) -> None:
@@ -256,37 +165,15 @@ def test_other_settings(run: Any, tmp_path: Path) -> None:
     assert run(case, more=f"--config {tmp_path / 'other.yaml'}").code == 0
 
 
-INVALID = {
-    "{": "is not valid YAML",
-    "[]": "must be a mapping of sections (got a list); see docs/deploy.md",
-    "{settings: s.yaml}": "tests: is required (got nothing); add it",
-    "{tests: []}": "settings: is required (got nothing); add it",
-    "{settings: s.yaml, tests: []}": "tests is empty; add one",
-    "{settings: s.yaml, tests: [{name: a}]}": "tests.0.expect: is required",
-    "{settings: s.yaml, tests: [{nme: a, expect: {}}]}": "tests.0.nme is not known; did you mean name?",
-    "{settings: s.yaml, tests: [{name: a, expect: {strtum: x}}]}": "strtum is not known; did you mean",
-    "{settings: s.yaml, tests: [{name: a, expect: {metrics: {coverage: {max_us: 1}}}}]}": (
-        "expect.metrics.coverage.max_us is not known; did you mean max_usd?"
-    ),
-    "{settings: s.yaml, tests: [{name: a, expect: {event: {anwser: x}}}]}": (
-        "expect.event.anwser: is not a field of an event; did you mean answer?"
-    ),
-    "{settings: s.yaml, tests: [{name: a, expect: {probability: 5}}]}": "for 5% write 0.05",
-    "{settings: s.yaml, tests: [{name: a, file: no.jsonl, expect: {}}]}": "no.jsonl: No such file",
-    "{settings: no.yaml, tests: [{name: a, expect: {}}]}": "no.yaml: cannot be read (No such file",
-    "{settings: bad.yaml, tests: [{name: a, expect: {}}]}": "metrics.coverge: is not a built-in metric",
-}
-
-
-@pytest.mark.parametrize("text", INVALID)
-def test_invalid_cases_are_refused(text: str, tmp_path: Path, command: Command) -> None:
+@pytest.mark.parametrize("case", CASES["invalid"], ids=lambda case: case["text"])
+def test_invalid_cases_are_refused(case: dict[str, str], tmp_path: Path, command: Command) -> None:
     """They end with exit code 2 and the place, and nothing on standard output."""
     (tmp_path / "s.yaml").write_text(json.dumps(SETTINGS))
     (tmp_path / "bad.yaml").write_text(json.dumps(SETTINGS | {"metrics": {"coverge": {}}}))
-    (tmp_path / "cases.yaml").write_text(text)
+    (tmp_path / "cases.yaml").write_text(case["text"])
     ended = command("config", "test", tmp_path / "cases.yaml")
     assert (ended.code, ended.out) == (2, ""), ended
-    assert INVALID[text] in ended.err
+    assert case["told"] in ended.err
 
 
 def test_the_help_has_an_example_that_it_takes() -> None:
