@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,11 @@ from judge.endpoints.refusals import duration_seconds, error_for_status, rate_li
 from judge.errors import EventError, InvalidVerdictError
 from judge.metrics.claims import claims_nothing
 from judge.metrics.doubts import cannot_be_compared
+from judge.metrics.packs.metric import example_warnings
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.registry import build_metric
 from judge.metrics.replies import extract_verdict
+from judge.offline.rules import coverage_evidence, relevance_evidence
 from judge.text.citations import (
     page_number,
     read_sources,
@@ -100,12 +105,23 @@ def refusal(status: int, body: object, *, schema_sent: bool) -> str:
     return f"{kind}: {error}"
 
 
+def example_findings(name: str, pack: dict[str, Any]) -> list[str]:
+    given = parse_pack(json.dumps(pack).encode(), dialect="yaml", origin="p.json")  # JSON is YAML
+    return [*example_warnings(build_metric(name, pack=given), given)]
+
+
+def offline_claims(question: str, answer: str, pages: dict[str, str], *, missing: bool = False) -> Any:
+    numbered = {int(page): text for page, text in pages.items()}
+    return relevance_evidence(question=question, answer=answer, pages=numbered, missing=missing)
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "blank": is_blank,
     "claims nothing": claims_nothing,
     "cited": cited,
     "cited, with named documents": lambda answer: cited(answer, NAMED),
     "content words": lambda text: [text[word.start : word.end] for word in content_words(text)],
+    "examples of a pack": example_findings,
     "find": found_in,
     "forms of a word": forms,
     "languages that cannot be compared": lambda text, answer, question: cannot_be_compared(
@@ -113,6 +129,9 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     ),
     "length of time": duration_seconds,
     "neutralize": neutralize,
+    "offline coverage": lambda reference, answer: coverage_evidence(reference=reference, answer=answer),
+    "offline relevance": offline_claims,
+    "offline relevance, a page missing": partial(offline_claims, missing=True),
     "page number": page_number,
     "printable": printable,
     "quotation": quoted_from,
