@@ -38,7 +38,6 @@ def _shipped(name: str) -> PromptPack:
 
 @pytest.mark.parametrize("by_pack", [False, True])
 async def test_coverage_offline(chat: OpenAIChat, by_pack: bool) -> None:
-    """A correct answer scores 5, a wrong one 0, and the result names the offline model."""
     judge = Evaluator(build_metric("coverage", pack=_shipped("coverage") if by_pack else None), chat)
     good = await judge.judge(task_for(judge.metric, answer=ANSWER, reference=REFERENCE))
     bad = await judge.judge(task_for(judge.metric, answer="It is a dish from Rome.", reference=REFERENCE))
@@ -54,7 +53,6 @@ async def test_coverage_offline(chat: OpenAIChat, by_pack: bool) -> None:
 
 @pytest.mark.parametrize("by_pack", [False, True])
 async def test_relevance_offline(chat: OpenAIChat, by_pack: bool) -> None:
-    """Supported claims score 5; a wrong number and a missing page lower the score."""
     judge = Evaluator(build_metric("relevance", pack=_shipped("relevance") if by_pack else None), chat)
 
     async def score(answer: str) -> int:

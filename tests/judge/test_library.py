@@ -118,7 +118,6 @@ def test_importing_the_package_is_light() -> None:
 
 @pytest.mark.parametrize("redact", ["emails", ["email"], ["emails", "names of people"]])
 def test_redaction_never_fails_open(redact: Any) -> None:
-    """An unknown redaction kind is an error that names the known kinds."""
     with pytest.raises(JudgeConfigurationError, match="redact must be a list of secrets, emails, ibans, "):
         Judge(redact=redact)
 
@@ -150,7 +149,6 @@ async def test_an_event_needs_no_id_and_pages_may_be_a_list(tmp_path: Path) -> N
 
 
 async def test_many_are_judged_with_a_bound() -> None:
-    """`score_many` takes at most `concurrency` events from a generator before it yields a result."""
     taken = 0
 
     def endless() -> Any:
@@ -170,7 +168,6 @@ async def test_many_are_judged_with_a_bound() -> None:
 
 
 async def test_the_options_of_the_workers_judge_are_arguments(tmp_path: Path) -> None:
-    """The library retries, prices, caches and limits texts as its arguments say."""
     calls = 0
 
     def reply(_: ChatRequest) -> str:
@@ -203,7 +200,6 @@ async def test_the_options_of_the_workers_judge_are_arguments(tmp_path: Path) ->
 
 
 async def test_progress_is_reported() -> None:
-    """`progress` is called with the number of results before each one is yielded."""
     told: list[int] = []
     async with Judge() as judge:
         async for _ in judge.score_many([EVENT] * 5, "coverage", concurrency=2, progress=told.append):
@@ -228,7 +224,6 @@ async def test_a_result_is_shown_in_a_line() -> None:
 
 
 def test_the_example_program_runs() -> None:
-    """`examples/library.py` runs and prints the results that the manual shows."""
     done = subprocess.run(
         [sys.executable, "-m", "examples.library"],
         capture_output=True,
@@ -278,7 +273,6 @@ WITHOUT_ID: dict[str, Any] = {
 
 
 def test_one_and_many() -> None:
-    """`score_many` returns results in the order of the events; closing the judge ends its thread."""
     with BlockingJudge() as judge:
         one = judge.score(WITHOUT_ID, "coverage")
         many = list(
@@ -292,14 +286,12 @@ def test_one_and_many() -> None:
 
 
 async def test_it_works_within_a_running_loop() -> None:
-    """`BlockingJudge` works while an event loop runs in the calling thread, as in a notebook."""
     assert asyncio.get_running_loop().is_running()
     with BlockingJudge() as judge:
         assert judge.score(WITHOUT_ID, "coverage").status == "scored"
 
 
 def test_an_iteration_that_is_left_early_stops() -> None:
-    """Leaving `score_many` early cancels its pending calls; the judge stays usable."""
     with BlockingJudge() as judge:
         for _ in judge.score_many([WITHOUT_ID] * 100, "coverage", concurrency=4):
             break

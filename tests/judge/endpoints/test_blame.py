@@ -200,7 +200,6 @@ async def test_an_endpoint_that_fails_every_event_decides_none(wrong: Exception)
 
 @virtually
 async def test_an_endpoint_that_fails_nearly_all_decides_no_event() -> None:
-    """For 20 s nine of ten replies are invalid, with 400 events at 20 a second."""
     began, chance = now(), Random(7)
 
     def reply(*_: object) -> Any:
@@ -233,7 +232,6 @@ async def test_events_that_all_fail_by_themselves_are_decided(kind: FailedType) 
 
 @virtually
 async def test_an_event_that_fails_in_an_outage_is_never_given_up() -> None:
-    """Two hours of timeouts and errors abandon no event."""
     back = now() + 7_200
     gone = WRONG["gone"]
     async with judging(
@@ -261,7 +259,6 @@ async def test_failures_of_calls_in_flight_do_not_delay_the_first_probe() -> Non
 
 @virtually
 async def test_the_share_of_events_that_an_endpoint_fails_is_stated() -> None:
-    """Each second event fails at its first try: the endpoint is up and unwell."""
     seen: set[str] = set()
 
     def reply(_: Server, text: str) -> Any:

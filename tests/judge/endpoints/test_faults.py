@@ -53,7 +53,7 @@ async def judged(judge: RetryingJudge | Evaluator, *texts: str) -> list[Result]:
 
 PASSING = {
     "429 bare": Answer(status=429, body=b"{}"),
-    "429 with seconds": Answer(status=429, body=b"{}", headers={**JSON, "Retry-After": "1"}),
+    "429 with seconds": Answer(status=429, body=b"{}", headers={**JSON, "Retry-After": "0.2"}),
     "429 with milliseconds": Answer(status=429, body=b"{}", headers={**JSON, "retry-after-ms": "50"}),
     "429 with limits": Answer(
         status=429,
@@ -70,7 +70,7 @@ PASSING = {
         status=502, body=b"<html>Bad Gateway</html>", headers={"Content-Type": "text/html"}
     ),
     "503": Answer(status=503, body=b"{}"),
-    "503 with seconds": Answer(status=503, body=b"{}", headers={**JSON, "Retry-After": "1"}),
+    "503 with seconds": Answer(status=503, body=b"{}", headers={**JSON, "Retry-After": "0.2"}),
     "hang": Answer(hang=True),
     "slow drip": Answer(drip_seconds=0.05),
     "connection reset": Answer(drop=True),
@@ -84,7 +84,6 @@ PASSING = {
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING.keys())
 async def test_temporary_failures_are_retried(fault: Answer) -> None:
-    """After two temporary failures the third call gives the verdict, and the result counts three tries."""
     seconds = CALL_SECONDS if fault.hang or fault.drip_seconds else LONG_CALL_SECONDS
     async with (
         fake_openai(fault, fault, GOOD) as server,

@@ -158,7 +158,6 @@ async def test_refusals_do_not_reduce_the_time_limit() -> None:
 
 @virtually
 async def test_an_overloaded_endpoint_is_asked_less() -> None:
-    """An endpoint that answers 503 above 8 concurrent calls refuses at most a quarter of 1,000."""
     busy = JudgeUnavailableError("503", kind="overloaded")
     server = Server(lambda one, _: busy if one.in_flight > 8 else 1.0)
     judge, _, notes = pooled(server)

@@ -49,7 +49,6 @@ async def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
 
 @virtually
 async def test_another_model_is_noticed_once() -> None:
-    """A model that answers for the first time, after another one, is told once; the state names both."""
     server = Server(lambda *_: 0.1)
     judge, pool, notes = pooled(server)
     for model in ("m-1", "m-1", "m-2", "m-1", "m-2"):
@@ -122,7 +121,6 @@ async def test_the_spare_takes_over_and_says_so(wrong: Any, tries: int, seconds:
 
 @virtually
 async def test_the_preferred_endpoint_is_asked_again_when_it_is_back() -> None:
-    """A preferred endpoint that is down is probed after each pause; when it is back it gets every call."""
     back = now() + 60
     first = Server(until(back, DOWN, then=0.1))
     spare = Server(lambda *_: 0.1, endpoint="spare", model="m-2")
@@ -157,7 +155,6 @@ async def test_an_endpoint_that_asks_for_an_hour_is_left_alone_and_the_spare_ask
 
 @virtually
 async def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge() -> None:
-    """A misconfigured endpoint is left for the spare; if none ever answered, the error names each."""
     first = Server(lambda *_: JudgeConfigurationError("401 from primary"))
     spare = Server(lambda *_: 0.1, endpoint="spare")
     judge, pool, notes = pooled(first, spare)
@@ -176,7 +173,6 @@ async def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge
 
 @virtually
 async def test_a_configuration_that_never_worked_ends_the_start_after_it_was_confirmed() -> None:
-    """Ten seconds of refused neutral calls end the start; a gateway that answers earlier does not."""
     began = now()
     async with judging(lambda *_: KEY) as (judge, _, server):
         with pytest.raises(JudgeConfigurationError, match="401"):
@@ -199,7 +195,6 @@ async def test_a_blank_answer_is_unscored_during_an_outage() -> None:
 
 @virtually
 async def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
-    """A verdict cancelled while it waits or calls releases its slot."""
     async with judging(lambda _, text: HANG if text != "a" else 0.1, max_in_flight=2) as (
         judge,
         pool,

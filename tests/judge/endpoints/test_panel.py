@@ -147,7 +147,6 @@ async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
 
 @virtually
 async def test_a_member_that_is_down_does_not_delay_a_quorum() -> None:
-    """Once the breaker of a member is open, the others decide in the time of one call."""
     async with opened(Voter("a", DOWN), Voter("b", 2), Voter("c", 4)) as pool:
         panel = pool.panel(TONE, endpoints=["a", "b", "c"])
         await asyncio.wait_for(panel.judge(make_task("tone")), 600)
@@ -170,7 +169,6 @@ async def test_a_blank_answer_needs_no_call() -> None:
 
 
 async def test_another_panel_is_another_evaluator() -> None:
-    """The fingerprint depends on members, order and samples."""
     pool = opened(Voter("a", 1), Voter("b", 2), Voter("c", 3))
     members = [(["a", "b"], 1), (["b", "a"], 1), (["a", "c"], 1), (["a", "b"], 2)]
     prints = [pool.panel(TONE, endpoints=names, samples=many).evaluator for names, many in members * 2]
@@ -245,7 +243,6 @@ def test_the_decision_is_a_vote_that_was_given(
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=9), st.randoms(use_true_random=False))
 def test_the_order_of_the_panel_does_not_matter_to_a_number(scores: list[int], random: Any) -> None:
-    """The order of the votes does not change a number, which lies between the lowest and the highest vote."""
     shuffled = random.sample(scores, len(scores))
     one = decide([number(score) for score in scores], quorum=1, score_range=(1, 5))
     assert one is not None

@@ -37,7 +37,6 @@ async def test_the_stack_closes_only_its_own_endpoints() -> None:
 
 
 async def test_a_text_beyond_the_smallest_window_is_not_sent() -> None:
-    """A request that exceeds a context window is unscored, with its size and the limit, and not sent."""
     chat = ScriptedChat(["{}"] * 9, endpoint="narrow")
     reference = "".join(f"The tower number {number} stands in the town. " for number in range(200))
     async with EndpointPool([EndpointOptions(chat, context_tokens=9_000)]) as pool:
@@ -50,7 +49,6 @@ async def test_a_text_beyond_the_smallest_window_is_not_sent() -> None:
 
 
 async def test_an_evaluator_tries_once() -> None:
-    """An evaluator raises the endpoint's error without a retry."""
     chat = ScriptedChat([JudgeUnavailableError("gone")])
     async with EndpointPool([EndpointOptions(chat)]) as pool:
         with pytest.raises(JudgeUnavailableError, match="gone"):

@@ -179,7 +179,6 @@ TOLD = Correction(kind="span_missing", detail="x")
     ],
 )
 async def test_the_same_texts_are_judged_once(cache: VerdictCache, metric: PackMetric) -> None:
-    """A cached result is marked, costs nothing and otherwise belongs to the second event."""
     judge, chat = judge_with(cache, REPLY, metric=metric)
     first = await judge.judge(task_for(judge.metric))
     own = {"event_id": "e-2", "result_id": "f" * 32, "labels": {"app": "other"}}

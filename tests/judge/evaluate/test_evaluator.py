@@ -190,7 +190,6 @@ async def test_a_task_of_another_metric_is_refused() -> None:
 
 
 def test_the_fingerprint_depends_on_the_evaluator_only() -> None:
-    """The fingerprint depends on prompt, name, range, model and parameters, and on nothing else."""
 
     def fingerprint(metric: PackMetric, *, model: str = "m", **parameters: Any) -> str:
         return Evaluator(metric, ScriptedChat([], model=model), parameters=parameters).evaluator.fingerprint

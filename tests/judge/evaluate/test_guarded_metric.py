@@ -69,7 +69,6 @@ def test_redaction_starts_another_series() -> None:
     ("name", "length", "fails"), [("answer", 10, False), ("answer", 11, True), ("question", 6, True)]
 )
 async def test_a_text_beyond_its_bound_is_not_judged(name: str, length: int, fails: bool) -> None:
-    """A text above its limit fails; the detail names text, limit and setting."""
     metric = guarded(Coverage(), limits=TextLimits(question=5, answer=10), redact=False)
     chat = ScriptedChat([json.dumps(coverage_evidence(reference="r", answer="x"))])
     texts = {"question": "q", "answer": "a", name: "x" * length}

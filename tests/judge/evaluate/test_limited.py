@@ -63,7 +63,6 @@ async def test_errors_of_a_function_are_returned() -> None:
 
 
 async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() -> None:
-    """A call beyond its time limit kills the child; the next call gets a new one."""
     before = await limited.run_limited(LONG, 20, _pid)
     with pytest.raises(EventError, match=r"longer than 0\.2 s") as caught:
         await limited.run_limited(LONG, 0.2, _never_ends)
@@ -165,7 +164,6 @@ async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
 
 
 async def test_a_reply_beyond_all_bounds_is_not_read() -> None:
-    """A reply above 1,000,000 characters is an invalid verdict."""
     chat = ScriptedChat(["{" * (MAX_REPLY_CHARS + 1)])
     judge = Evaluator(build_metric("coverage"), chat, repair_attempts=0)
     result = await judge.judge(make_task("coverage", reference="It is that."))

@@ -119,7 +119,6 @@ MANY = {f"Page-{n}": f"Text {n}." for n in range(2000)}
 def test_only_cited_pages_travel(
     answer: str, context: dict[str, str] | None, selected: dict[str, str] | None
 ) -> None:
-    """A task of relevance holds only the cited pages, under canonical names; one of coverage none."""
     event = QAEvent(event_id="e", question="q", answer=answer, reference="r", context=context)
     assert Relevance().select(event) == Inputs(question="q", answer=answer, context=selected)
     assert Coverage().select(event) == Inputs(question="q", answer=answer, reference="r")
@@ -141,7 +140,6 @@ ITEMS = [
 
 @given(*[st.lists(st.sampled_from(ITEMS))] * 3)
 def test_no_list_does_better_than_the_texts_allow(facts: Any, conclusions: Any, terms: Any) -> None:
-    """If the answer shares no word with the reference, no item is matched."""
     task = make_task("coverage", reference=REFERENCE, answer="Bananas ripen quickly.")
     outcome = scored(Coverage(), task, coverage_reply(facts, conclusions, terms))
     lists = (outcome.evidence[name] for name in ("facts", "conclusions", "terms"))
@@ -166,7 +164,6 @@ def test_no_list_does_better_than_the_texts_allow(facts: Any, conclusions: Any, 
     st.integers(1, 5),
 )
 def test_full_marks_need_every_claim(claims: list[dict[str, Any]], score: int) -> None:
-    """The score never exceeds the judge's, and is 5 only if every claim of the answer is upheld."""
     outcome = scored(Relevance(), relevance_task(), relevance_reply(claims, score=score))
     assert 1 <= outcome.score <= score
     listed = outcome.evidence["claims"]

@@ -26,7 +26,6 @@ PROMPTS = ["coverage.evidence", "coverage.pack", "relevance.evidence", "relevanc
 
 @given(st.dictionaries(NAMES, st.text() | IMITATIONS, min_size=1))
 def test_fenced_texts_are_read_back(sections: dict[str, str]) -> None:
-    """Any texts come back under the same names in the same order, without invisible characters."""
     parsed = parse_fenced(fence(sections))
     assert list(parsed.items()) == [(name, neutralize(text)) for name, text in sections.items()]
 
@@ -89,7 +88,6 @@ def test_hashes_tell_prompts_and_schemas_apart() -> None:
 
 @pytest.mark.parametrize("schema", [COVERAGE_SCHEMA, RELEVANCE_SCHEMA])
 def test_the_schemas_are_strict(schema: ResponseSchema) -> None:
-    """Objects are closed, every key is required, and only keywords of strict mode are used."""
 
     def check(node: dict[str, object]) -> None:
         assert set(node) <= {"type", "properties", "required", "additionalProperties", "items"}

@@ -24,7 +24,6 @@ COUNTS = st.integers(0, 12).flatmap(lambda total: st.tuples(st.integers(0, total
     "case", yaml.safe_load((Path(__file__).parent / "cases" / "scoring.yaml").read_text("utf-8"))
 )
 def test_the_rule_case_by_case(case: dict[str, Any]) -> None:
-    """Branch, exact value, rounding and the printed formula, each derived by hand."""
     counts: dict[str, Any] = {
         name: given if name == "organization" else tuple(given) for name, given in case["counts"].items()
     }
@@ -61,7 +60,6 @@ def test_the_forced_verdict() -> None:
 def test_a_score_is_in_range_and_nearest(
     facts: tuple[int, int], conclusions: tuple[int, int], terms: tuple[int, int], organization: bool
 ) -> None:
-    """The score is in 0..5 and the nearest integer, halves upwards; the printed numbers agree with it."""
     result = coverage_score(facts=facts, conclusions=conclusions, terms=terms, organization=organization)
     assert 0 <= result.exact <= 5
     assert Fraction(-1, 2) < result.score - result.exact <= Fraction(1, 2)
@@ -110,7 +108,6 @@ def test_a_matched_conclusion_never_lowers_the_score(
 
 @pytest.mark.parametrize("facts", [(2, 1), (-1, 1), (1, 0)])
 def test_impossible_counts_are_refused(facts: tuple[int, int]) -> None:
-    """More matched items than the total raise ValueError with both numbers."""
     with pytest.raises(ValueError, match=f"facts matched .* total {facts[1]}, got {facts[0]}"):
         coverage_score(facts=facts, conclusions=(0, 0), terms=(0, 0), organization=True)
 

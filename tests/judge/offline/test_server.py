@@ -112,7 +112,6 @@ async def test_other_paths_are_errors_in_the_same_form(server: OfflineJudge) -> 
 async def test_a_large_event_does_not_keep_others_waiting(
     server: OfflineJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is judged in a thread."""
     at_once: list[bool] = []
 
     def judge(*_: object, **__: object) -> str:
@@ -133,7 +132,6 @@ def test_only_loopback_is_served(host: str) -> None:
 
 
 async def test_it_starts_stops_and_starts_again() -> None:
-    """A server can restart on its port; before the start there is no address."""
     with pytest.raises(JudgeConfigurationError, match="latency_seconds"):
         OfflineJudge(latency_seconds=-1)
     judge = OfflineJudge()

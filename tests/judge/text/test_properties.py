@@ -29,13 +29,11 @@ from tests.streams.results import failed, unscored
 
 
 def test_all_places_are_found_and_none_overlaps() -> None:
-    """Matches are in order and do not overlap."""
     assert list(TextIndex("a a a a b").find_all("A A")) == [(0, 3), (4, 7)]
 
 
 @given(MESSY, MESSY, MESSY)
 def test_a_span_of_a_text_is_found_at_its_place(before: str, span: str, after: str) -> None:
-    """A span between spaces is found at a place with the same normal form."""
     # A leading accent would combine with the space before it.
     assume(not unicodedata.combining(normalise(span)[:1] or "x"))
     text = f"{before} {span} {after}"
@@ -66,7 +64,6 @@ def test_texts_that_read_alike_have_one_form(text: str) -> None:
 
 @given(MESSY | st.text())
 def test_offsets_only_grow_and_stay_in_the_text(text: str) -> None:
-    """Original offsets stay in the text and increase, except among the marks of one character."""
     index = TextIndex(text)
     offsets = [index.original(position) for position in range(len(index.normal) + 1)]
     assert all(0 <= offset <= len(text) for offset in offsets)
@@ -78,7 +75,6 @@ def test_offsets_only_grow_and_stay_in_the_text(text: str) -> None:
 
 @given(MESSY | st.text())
 def test_a_neutral_text_stays_and_reads_like_the_original(text: str) -> None:
-    """`neutralize` is idempotent, gives encodable text and keeps the normal form."""
     clean = neutralize(text)
     assert neutralize(clean) == clean
     clean.encode()
@@ -121,7 +117,6 @@ TAGS_PIECES = st.lists(
     ],
 )
 def test_hostile_numbers_are_bounded(tag: str, first: int, count: int) -> None:
-    """Ranges are cut to their first pages; huge numbers become MAX_PAGE."""
     (claim,) = tagged_claims(f"A. {tag}")
     assert (claim.pages[0], len(claim.pages)) == (first, count)
 
@@ -136,7 +131,6 @@ def test_all_ranges_of_an_answer_are_bounded_together() -> None:
 
 @given(TAGS_PIECES | st.text())
 def test_every_claim_has_its_offsets(answer: str) -> None:
-    """Claims are ordered, disjoint, verbatim and never blank; only tagged ones have pages."""
     tagged, untagged = tagged_claims(answer), untagged_segments(answer)
     both = sorted((*tagged, *untagged), key=lambda claim: claim.start)
     end = 0
@@ -152,7 +146,6 @@ def test_every_claim_has_its_offsets(answer: str) -> None:
 
 @given(st.integers(0, MAX_PAGE - 1))
 def test_the_canonical_name_is_read_back(page: int) -> None:
-    """`page_key` and `page_number` are inverse."""
     assert page_number(page_key(page)) == page
 
 
@@ -185,7 +178,6 @@ def test_names_are_compared_without_case_and_separators() -> None:
 
 @given(st.text(alphabet="[]()\u3010\u3011 1aP-,:^\n\u2020page.Source", max_size=60))
 def test_nothing_breaks_it_in_citations(answer: str) -> None:
-    """Claims have correct offsets, and removing citations keeps the length, for any text."""
     for citing in (USUAL, NAMED, Citing(pattern=r"a(\d)")):
         for claim in (*tagged_claims(answer, citing), *untagged_segments(answer, citing)):
             assert answer[claim.start : claim.end] == claim.text
@@ -204,7 +196,6 @@ def test_an_exact_quotation_is_found_at_all_its_places() -> None:
 
 
 def test_a_text_may_be_read_without_its_tags() -> None:
-    """A text with blanked tags gives offsets of the original."""
     text = "It is tall. [Page 1] It is old."
     found = Quotable(text, read=text.replace("[Page 1]", " " * 8)).find("It is tall. It is old.")
     assert found is not None
@@ -219,7 +210,6 @@ QUOTATIONS_WORDS = st.lists(st.sampled_from(
 
 @given(QUOTATIONS_WORDS | st.text(max_size=60), QUOTATIONS_WORDS | st.text(max_size=60))
 def test_nothing_breaks_it_in_quotations(text: str, quotation: str) -> None:
-    """Every match of any two texts is a span of the text."""
     for found in Quotable(text).find_all(quotation):
         assert 0 <= found.start < found.end <= len(text)
         assert found.kind == "joined" or found.words == text[found.start : found.end]
@@ -236,7 +226,6 @@ def test_nothing_breaks_it_in_quotations(text: str, quotation: str) -> None:
     st.data(),
 )
 def test_one_slip_in_a_long_quotation_is_forgiven(words: list[str], data: st.DataObject) -> None:
-    """A long quotation is found despite one lost or changed letter."""
     text = " ".join(words)
     place = data.draw(st.integers(0, len(text) - 1))
     changed = text[:place] + data.draw(st.sampled_from(["", "x"])) + text[place + 1 :]
@@ -252,6 +241,5 @@ def test_is_always_one_printable_line_within_its_limit(text: str, limit: int) ->
 
 
 def test_other_results_say_their_reason() -> None:
-    """Unscored results show their reason, failed ones also the detail."""
     assert reason_of(unscored(1)) == "no_claims"
     assert reason_of(failed(1)) == "content_refused: the filter said no"

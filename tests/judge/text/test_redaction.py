@@ -111,7 +111,6 @@ def test_texts_of_others_are_redacted_as_documented(name: str, size: int, most: 
 
 
 def test_names_need_an_engine() -> None:
-    """The kind `names` needs an engine; with one, its spans are replaced."""
     with pytest.raises(ValueError, match="names needs an engine"):
         Redactor(["names"])
     named = Redactor(["names"], find_names=lambda text: iter([(0, 3)] if text.startswith("Ada") else []))

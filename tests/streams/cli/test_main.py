@@ -49,7 +49,6 @@ def test_help_groups_the_commands(
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_command_has_an_example_that_it_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The help of a command ends with its example, which is parsed with the real options."""
     assert call(name, "--help") == 0
     shown = capsys.readouterr().out
     assert f"Usage: judgestream {name}" in shown
@@ -72,7 +71,6 @@ def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    """A call without a command is bad usage and prints the help."""
     assert call() == 2
     assert "Usage: judgestream" in capsys.readouterr().err
 
@@ -81,7 +79,6 @@ def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture
 def test_bad_usage_is_named_without_a_traceback(
     words: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    """Bad usage exits with code 2 and prints one error on standard error, nothing on standard output."""
     monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         Path(name).write_text(content)
@@ -95,7 +92,6 @@ def test_bad_usage_is_named_without_a_traceback(
 
 
 def test_debug_shows_the_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--debug or JUDGESTREAM_DEBUG=1 prints the traceback of an error."""
     wrong = ("produce", "/no/such/file")
     assert "Traceback" not in command(*wrong).err
     assert "Traceback" in command(*wrong, env={"JUDGESTREAM_DEBUG": "1"}).err
@@ -104,7 +100,6 @@ def test_debug_shows_the_traceback(command: Command, monkeypatch: pytest.MonkeyP
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """`--help` imports none of the packages that are slow to import."""
     code = (
         "import sys\n"
         "from streams.cli.main import run\n"

@@ -56,7 +56,6 @@ async def next_lines(service: Service, count: int) -> list[str]:
 
 
 async def test_produce_and_tail_work_with_the_broker_command() -> None:
-    """`broker` prints its address, `produce` reads standard input, and `tail --json` prints the records."""
     async with running("broker", "--port", "0", "--topic", "qa.events:2", "--json") as broker:
         said = json.loads(await broker.line())
         assert said["topics"] == {"qa.events": 2}
@@ -93,7 +92,6 @@ async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(
 
 @pytest.mark.slow
 async def test_tail_follows_what_comes_after_it(lines: Path, at: Sequence[str]) -> None:
-    """Without --from-beginning `tail` prints only records that arrive after it started."""
     await judgestream("produce", str(lines), *at)
     async with running("tail", *at, "--topic", "qa.events") as tail:
         following = asyncio.create_task(tail.line())
@@ -115,7 +113,6 @@ def test_produce_keeps_its_rate(at: Sequence[str], command: Command) -> None:
 
 
 def test_a_refused_record_is_named_by_its_line(tmp_path: Path, at: Sequence[str], command: Command) -> None:
-    """A record above the broker's limit of 16 MiB is named by its line; the other is sent."""
     path = tmp_path / "events.jsonl"
     path.write_text(event_line("small") + "\n" + event_line("large", "x" * 17 * 1024 * 1024) + "\n")
     ended = command("produce", path, *at)
@@ -157,7 +154,6 @@ async def test_an_interrupted_produce_says_so(lines: Path, at: Sequence[str]) ->
 
 @pytest.mark.parametrize("name", ["broker", "offline-judge"])
 def test_a_port_in_use_is_one_error(name: str, command: Command) -> None:
-    """A port in use gives exit code 1 and an error that names it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         ended = command(name, "--port", port)
@@ -166,7 +162,6 @@ def test_a_port_in_use_is_one_error(name: str, command: Command) -> None:
 
 
 async def test_the_offline_judge_answers_like_an_openai_server() -> None:
-    """The printed address lists the printed model, and SIGTERM ends the server with exit code 0."""
     async with running("offline-judge", "--port", "0", "--json") as server:
         said = json.loads(await server.line())
         async with aiohttp.ClientSession() as session, session.get(f"{said['base_url']}/models") as response:
@@ -176,7 +171,6 @@ async def test_the_offline_judge_answers_like_an_openai_server() -> None:
 
 
 async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(written: Callable[..., Path]) -> None:
-    """SIGTERM stops a worker that waits for its broker with exit code 0."""
     config = written(
         kafka={"bootstrap_servers": "127.0.0.1:1"},
         metrics={"coverage": {}},

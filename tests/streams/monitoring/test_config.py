@@ -66,7 +66,6 @@ def test_an_objective_does_not_change_the_detector() -> None:
 
 
 def test_more_refusals_are_called() -> None:
-    """A rise of refusals from a tenth to a half raises an alert about the label's share."""
     settings = MonitorSettings.model_validate({"labels": [], "shares": {"refusal": {"refused": "up"}}})
     monitor = Monitor(monitor_config(settings, METRICS))
     alerts = []
@@ -81,7 +80,6 @@ def test_more_refusals_are_called() -> None:
 
 
 def test_true_and_false_are_labels_as_yaml_reads_them() -> None:
-    """YAML's booleans are accepted as label names."""
     given = yaml.safe_load("{toxicity: {true: up}, pii_leak: {false: down}}")
     settings = MonitorSettings.model_validate({"shares": given})
     assert settings.shares == {"toxicity": {"true": "up"}, "pii_leak": {"false": "down"}}
@@ -109,7 +107,6 @@ def test_a_rise_of_latency_is_for_the_worse() -> None:
 
 
 def test_amount_goodness_and_back() -> None:
-    """A higher share of low scores is worse, and a lower mean is worse."""
     mean = mean_of(1, 5, min_drop=0.1)
     assert (mean.amount(4), mean.goodness(4), mean.reported(0.75)) == (4, 0.75, 4)
     share = share_at_most(2, min_rise=0.02)

@@ -110,7 +110,6 @@ def test_the_baseline_is_that_of_the_look_that_set_the_limit() -> None:
 
 
 def test_a_recovery_and_a_second_drop_are_alerts() -> None:
-    """A recovery is raised after enough good scores with the drop's start; a later drop is a new alert."""
     monitor = Monitor(PLAIN)
     feed(monitor, calm(40))
     (drop,) = feed(monitor, [scored(n, 1) for n in range(40, 70)])
@@ -127,7 +126,6 @@ def test_a_recovery_and_a_second_drop_are_alerts() -> None:
 
 
 def test_scores_around_the_limit_do_not_flap() -> None:
-    """5,000 scores around the tolerated mean give at most 10 alerts."""
     random = seeded(4)
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     feed(monitor, [scored(n, 1) for n in range(50)])
@@ -136,7 +134,6 @@ def test_scores_around_the_limit_do_not_flap() -> None:
 
 
 def test_a_target_takes_the_place_of_a_baseline() -> None:
-    """With a target, bad scores from the start are a drop below the target."""
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     (alert,) = feed(monitor, [scored(n, 2) for n in range(40)])
     assert (alert.baseline.mean, alert.baseline.count) == (4.0, 0)
@@ -147,7 +144,6 @@ def test_a_target_takes_the_place_of_a_baseline() -> None:
 
 
 def test_each_label_value_is_watched_and_named() -> None:
-    """Only the app that gets worse has an alert about its label."""
     monitor = Monitor(MonitorConfig(labels=("app", "model")))
     apps = ("support", "search", "docs")
 
@@ -175,7 +171,6 @@ def test_each_label_value_is_watched_and_named() -> None:
 
 
 def test_two_evaluators_are_never_blended() -> None:
-    """A new fingerprint starts its own series: its lower scores are no drop."""
     monitor = Monitor(PLAIN)
     assert feed(monitor, calm(100)) == []
     assert feed(monitor, [scored(n, 3, fingerprint="f2") for n in range(100, 200)]) == []
@@ -199,7 +194,6 @@ def test_a_silent_series_makes_room() -> None:
 
 
 def test_last_results_are_bounded() -> None:
-    """The last 50 results are kept, newest first."""
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(n, 5) for n in range(60)])
     feed(monitor, [unscored(60)])
@@ -257,7 +251,6 @@ def test_every_measure_of_every_series_has_its_numbers() -> None:
 
 
 def test_a_silent_series_is_not_exported() -> None:
-    """A series without results for a day is not exported."""
     monitor = Monitor(PLAIN)
     monitor.observe(scored(1, 5), at(1))
     assert list(gauges_of(shown(monitor, SILENT_SECONDS + 1)))
@@ -303,7 +296,6 @@ OWN_TIMES = [
 def test_estimates_of_a_series(
     results: list[Scored], now: float, window: tuple[int, float] | None, recent: tuple[int, float] | None
 ) -> None:
-    """Number and mean of the answers within the last hour, and of the latest ones."""
     monitor = Monitor(MonitorConfig(labels=(), score_ranges={"relevance": (1, 5), "fluency": (0.0, 1.0)}))
     for result in results:
         monitor.observe(result, at(now))
@@ -351,7 +343,6 @@ def test_what_does_not_count_is_ignored_by_reason(
     ids=["hostile labels", "or earlier", "yesterday"],
 )  # fmt: skip
 def test_what_a_summary_says(results: list[Scored], said: str) -> None:
-    """One line, whatever the labels contain."""
     alerts = feed(Monitor(MonitorConfig(labels=("app",), targets={"relevance": 4.0})), results)
     assert any(re.search(said, alert.summary) for alert in alerts)
     assert all(alert.summary.isprintable() for alert in alerts)

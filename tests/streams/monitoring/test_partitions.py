@@ -229,7 +229,6 @@ async def test_without_any_state_the_observations_are_read_again(owners: tuple[i
 
 
 async def test_alerts_carry_the_incident_that_is_known() -> None:
-    """A published alert names its incident, and is the monitor's own otherwise."""
     broker = await observed(1)
     worker = monitors(broker, tell=lambda alert: f"incident of {alert.metric}")
     await handle(worker, broker.logs[OBSERVATIONS])
@@ -289,7 +288,6 @@ async def test_each_metric_learns_from_what_was_left_of_it() -> None:
 
 
 async def test_series_of_other_partitions_are_not_shown() -> None:
-    """A worker shows only series of its partitions, and the next owner shows them before an observation."""
     broker, owned = await observed(4, count=100), [0]
     worker = monitors(broker, owned)
     await handle(worker, broker.logs[OBSERVATIONS])
@@ -304,7 +302,6 @@ async def test_series_of_other_partitions_are_not_shown() -> None:
 
 
 async def test_a_save_writes_what_changed_and_removes_what_it_replaced() -> None:
-    """After each save the topic holds one record a series and the mark."""
     broker = await observed(5, count=200)
     worker, log = monitors(broker), broker.logs[OBSERVATIONS]
     for stretch in (log[:150], log[150:], log[150:]):
@@ -335,7 +332,6 @@ DAMAGED = {
     [(how, of_mark, (250, 310, 480)[n % 3]) for n, how in enumerate(DAMAGED) for of_mark in (False, True)],
 )
 async def test_a_state_that_is_not_sound_is_learned_again(how: str, of_mark: bool, cut: int) -> None:
-    """A record that is lost, or damaged in any way, changes no alert."""
     broker = await observed(cut)
     log, first, second = broker.logs[OBSERVATIONS], monitors(broker), monitors(broker)
     for stretch in (log[:100], log[100:cut]):
@@ -390,7 +386,6 @@ def field_names(state: Any, path: str = "") -> set[str]:
 
 @pytest.mark.parametrize("change", [lambda state: state, of_next_version], ids=["first", "next"])
 async def test_a_state_of_another_release_is_continued(change: Callable[[Any], Any]) -> None:
-    """The first release's state is continued, and so is one to which the next release added fields."""
     broker = Broker()
     for result in of_two_strata():
         await broker.observation(result)
@@ -418,7 +413,6 @@ def test_no_field_of_the_first_release_begins_at_its_default() -> None:
 
 
 async def test_a_series_too_large_to_save_learns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A series that could not be saved is not continued from an old record; the others are."""
     broker = await observed(5)
     log, write = broker.logs[OBSERVATIONS], broker.monitor_state
     first, second = monitors(broker), monitors(broker)

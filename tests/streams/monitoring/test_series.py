@@ -40,7 +40,6 @@ def good(random: Random, number: int) -> Sample:
 
 
 def test_a_changed_share_is_a_drop_at_an_equal_mean() -> None:
-    """A share of low scores that rises from 0 to 12.5% is a drop, although the mean stays 4.5."""
     random, series = seeded(1), Series(RULES)
 
     def mild(random: Random, number: int) -> Sample:
@@ -106,7 +105,6 @@ def test_a_change_of_the_mix_is_not_a_drop() -> None:
 
 
 def test_one_policy_with_a_tiny_rate_does_not_deafen_the_next() -> None:
-    """Samples of a policy with rate 1/500 do not delay a drop under the next policy."""
     delays = []
     for spoiled in (False, True):
         random, series = seeded(5), Series(RULES)
@@ -120,7 +118,6 @@ def test_one_policy_with_a_tiny_rate_does_not_deafen_the_next() -> None:
 
 
 def test_a_stratum_without_answers_in_the_window_is_named() -> None:
-    """A stratum without answers in the window is listed as missing."""
     series = Series(RULES)
     series.add(sample(0, 5, stratum="gold"), START)
     series.add(sample(1, 5, stratum="default"), START)
@@ -163,7 +160,6 @@ def test_a_restored_series_gives_the_same_alerts() -> None:
 
 
 def test_the_state_of_a_measure_that_is_new_is_not_needed() -> None:
-    """A measure added by an upgrade starts learning; the others continue."""
     few = Series(MonitorConfig(labels=("app",), shares={"relevance": ()}).rules("relevance"))
     run(few, good, range(200), seeded(7))
     more = Series.load(RULES, few.dump())

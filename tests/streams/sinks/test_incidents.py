@@ -143,7 +143,6 @@ async def test_a_burst_reads_the_topic_once() -> None:
 
 
 async def test_old_alerts_are_not_sent() -> None:
-    """Alerts older than two days are not sent, because a new sink reads the topic from its start."""
     server = Server()
     await told(ALERTS, Topic(ALERTS), server, now=2 * 86_400)
     assert server.asked == []

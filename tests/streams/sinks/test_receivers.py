@@ -194,7 +194,6 @@ async def test_a_sink_that_fails_in_another_way_leaves_nobody_waiting() -> None:
 
 
 def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
-    """A verdict has its span's ids, its score and explanation, and the id for deduplication."""
     result = scored(1, 4, probability=0.25, labels={"app": "shop"}, seconds=0.453029).model_copy(
         update={"trace_id": TRACE, "span_id": SPAN}
     )
@@ -260,7 +259,6 @@ def asked(**call: Any) -> AnyResult:
 
 
 def test_what_the_judge_did_is_a_trace_of_its_own() -> None:
-    """Judging is a span linked to the judged span, with the model call as its child."""
     result = asked()
     value = trace_request([Evaluation.of(result)], version="1.2.3")
     judging, call = spans(value)

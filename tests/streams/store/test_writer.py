@@ -55,7 +55,6 @@ def test_positions_survive_a_restart_and_never_decrease(store: StoreFile) -> Non
 
 
 def test_a_batch_that_fails_leaves_nothing(store: StoreFile) -> None:
-    """A failed batch writes no records and no positions, and the next batch is written completely."""
     writer = StoreWriter(store.path)
     writer.connection.execute("PRAGMA max_page_count = 60")
     noise = "".join(map(chr, Random(1).choices(range(0x4E00, 0x9C00), k=100_000)))
@@ -171,7 +170,6 @@ def test_hostile_texts_are_kept_as_they_are(store: StoreFile) -> None:
 
 
 def test_texts_are_kept_as_the_settings_say(store: StoreFile) -> None:
-    """Texts are stored whole or as the first 300 characters; with `none` task topics are not read."""
     result = scored(1, 3)
     long = task_record(result, answer="a" * 1_000, context={"Page-1": "p" * 1_000})
     store.write(result_record(result), long, texts="excerpt")
@@ -270,7 +268,6 @@ def test_unscored_and_failed_results_are_counted_and_in_no_mean(store: StoreFile
 
 
 def test_what_a_pack_has_shown_is_kept_beside_the_texts() -> None:
-    """Messages, tool calls, other answer and named fields are stored, truncated as the texts."""
     task = task_of(
         scored(1, 3),
         messages=[{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}],
@@ -352,7 +349,6 @@ def _fits(result: Scored, wanted: Filter) -> bool:
 
 @pytest.mark.parametrize("forgotten_hours", [0, 27])
 def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) -> None:
-    """Sums equal the verdicts', for labels, whole and partial hours and days, and after retention."""
     writer = StoreWriter(tmp_path / "s")
     results = _results()
     for start in range(0, len(results), 50):  # unordered in time: batches add to existing cells

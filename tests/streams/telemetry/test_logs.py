@@ -40,7 +40,6 @@ def fail(what: object, held: str = "") -> None:
 
 
 def test_lines_of_all_loggers_are_json() -> None:
-    """Lines of the worker and of libraries are JSON objects, one a line, also with hostile text."""
     stream = written_to(log_format="json")
     structlog.stdlib.get_logger("ours").info("read", detail='x"}\n{"event":"forged"')
     logging.getLogger("theirs").warning("slow %s", "broker")
@@ -51,7 +50,6 @@ def test_lines_of_all_loggers_are_json() -> None:
 
 
 def test_levels_are_kept() -> None:
-    """Lines below the level, informational ones of libraries, and whole requests are not written."""
     stream = written_to(log_format="text", log_level="info")
     structlog.stdlib.get_logger("ours").debug("hidden")
     logging.getLogger("aiokafka.consumer").info("joined")
@@ -69,7 +67,6 @@ def test_levels_are_kept() -> None:
 
 
 def test_foreign_text_forges_no_line_and_steers_no_terminal() -> None:
-    """In text form, line ends and controls are escaped, and tracebacks show no values of variables."""
     stream = written_to(log_format="text")
     hostile = "a\nforged line\x1b[2J\x9b31m"
     structlog.stdlib.get_logger("ours").info(hostile, detail=hostile)
@@ -184,7 +181,6 @@ def test_messages_are_told_apart_by_template_and_level(log: _Log) -> None:
 
 
 def test_events_with_other_fields_are_written_up_to_a_limit(log: _Log) -> None:
-    """An event of the worker with other fields is new, up to VARIANTS; alerts are always written."""
     for offset in range(100):
         log.say({"event": "record skipped", "offset": offset, "timestamp": str(offset)})
         log.say({"event": "topic refused", "topic": "t", "timestamp": str(offset)})

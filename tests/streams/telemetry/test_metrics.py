@@ -299,7 +299,6 @@ def test_a_new_series_is_shown_as_0_once_so_that_increase_sees_its_first_step(ki
 
 
 def test_labels_and_their_combinations_are_bounded() -> None:
-    """Values beyond the limit are "other", a missing label is "", a combination too many is all "other"."""
     bounded = BoundedLabels(("app", "model"), 2)
     assert bounded.values({"app": "a", "model": "m"}) == ("a", "m")
     assert bounded.values({"app": "b"}) == ("b", "")
@@ -313,7 +312,6 @@ def test_labels_and_their_combinations_are_bounded() -> None:
 
 
 def test_invented_values_give_way_to_real_ones() -> None:
-    """Twenty values that are not seen again have no place for ever, and leave no series behind."""
     metrics = Metrics(CollectorRegistry(), labels=("tenant", "app"), max_label_values=20)
     for prefix, times in (("invented", 1), ("real", 10)):
         for number in [*range(20)] * times:
@@ -343,7 +341,6 @@ def test_no_more_values_are_shown_than_have_a_place(values: list[str], limit: in
 @pytest.mark.parametrize("value", ['x"} 1\nevil 2', "back\\slash", "\x00\x1b[31m", "a\u2028b", "é" * 200])
 @pytest.mark.parametrize("kind", [TEXT, OPENMETRICS])
 def test_hostile_label_values_stay_values(value: str, kind: str) -> None:
-    """Any label value adds one series to each metric with labels."""
     metrics = Metrics(CollectorRegistry(), labels=("app",))
     counts = []
     for app in ("plain", value):

@@ -139,7 +139,6 @@ async def test_what_a_reply_without_a_verdict_becomes(
 
 @pytest.mark.parametrize("answer", [Answer(hang=True), Answer(drip_seconds=0.02)])
 async def test_the_whole_call_is_bounded(answer: Answer) -> None:
-    """The time limit ends a call that hangs or drips; the client stays usable."""
     async with chat_with(answer, Answer(), timeout_seconds=30.0) as (chat, _):
         chat._timeout_seconds = 0.3
         with pytest.raises(JudgeUnavailableError, match=r"within 0\.3 s"):

@@ -39,7 +39,6 @@ def task(name: str) -> JudgeTask:
 
 
 async def test_a_function_judges_in_a_process_of_its_own() -> None:
-    """A sync or async function runs in one child process, without cost, which ends with the stack."""
     wide = Scale((0, 10_000_000), "number")
     labels = read_scale(["polite", "curt"], (0, 1))
     async with stack() as judging:

@@ -48,7 +48,6 @@ def test_a_pattern_that_is_not_linear_is_refused(pattern: str) -> None:
 
 
 def test_a_hostile_pattern_takes_linear_time() -> None:
-    """`(a+)+$` runs in linear time; backtracking would take 2^200,000 steps."""
     found = outcome(regex("(a+)+$"), make_task("x", answer="a" * 200_000 + "b"))
     assert found.value is False
 
@@ -117,7 +116,6 @@ def test_values_of_a_function_are_scored_on_their_scale(
     ],
 )
 def test_anything_else_fails(scale: Scale, value: object) -> None:
-    """A value outside the scale or of the wrong type is a `metric_error`."""
     with pytest.raises(EventError, match="the metric must give") as caught:
         outcome_on(scale, value, "so", None)
     assert caught.value.error_type == "metric_error"

@@ -91,7 +91,6 @@ def test_every_input_is_redacted(when: str) -> None:
     ],
 )
 def test_every_input_is_bounded(name: str, event: dict[str, Any], told: str) -> None:
-    """An input above its limit raises `EventError`; it counts in the reading size."""
     limits = TextLimits(question=50, answer=50, context=100)
     metric = GuardedMetric(metric_showing(name), redactor=Redactor([]), limits=limits)
     task = task_for(metric, **(EVENT | event))

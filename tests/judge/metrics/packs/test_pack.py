@@ -57,7 +57,6 @@ def yaml_pack(text: str) -> PromptPack:
 
 
 def test_a_markdown_pack_is_read() -> None:
-    """Front matter, roles and placeholders are read; literal braces and fenced headings stay."""
     pack = markdown(MARKDOWN)
     assert pack.options.name == "tone"
     assert list(pack.score_range or ()) == [1, 5]
@@ -153,7 +152,6 @@ def test_a_pack_that_cannot_work_is_refused_with_the_file_and_the_defect(case: d
 
 
 def test_a_response_schema_is_taken_in_both_forms() -> None:
-    """The schema is read bare or wrapped with a name; one that strict mode refuses gives a warning."""
     strict = (
         "{type: object, properties: {score: {type: integer}}, required: [score], additionalProperties: false}"
     )
@@ -172,7 +170,6 @@ def test_a_response_schema_is_taken_in_both_forms() -> None:
 
 
 def test_packs_are_loaded_by_the_ending_of_their_name(tmp_path: Path) -> None:
-    """Files with .yaml and .yml are read as YAML, all others as Markdown."""
     for name, text in (("a.md", MARKDOWN), ("a.txt", MARKDOWN), ("a.yaml", YAML_PACK), ("a.YML", YAML_PACK)):
         path = tmp_path / name
         path.write_text(text, "utf-8")

@@ -34,7 +34,6 @@ def judged(reply: str, answer: str = "Go away, you fool.", **options: Any) -> Sc
 
 
 def test_a_built_in_metric_has_no_choice() -> None:
-    """A pack for coverage or relevance cannot set `result`."""
     with pytest.raises(JudgeConfigurationError, match="result"):
         build_metric("coverage", pack=pack(result="boolean"))
 
@@ -121,7 +120,6 @@ def test_position_bias_prefers_no_answer() -> None:
 
 
 def test_the_documented_pack_can_be_used() -> None:
-    """The pack of docs/prompt-packs.md compares two answers."""
     text = (ROOT / "docs" / "prompt-packs.md").read_text(encoding="utf-8")
     found = text.partition("<!-- example: pairs -->\n```markdown\n")[2].partition("```\n")[0]
     documented = parse_pack(found.encode(), dialect="markdown", origin="docs")

@@ -21,7 +21,6 @@ def contradiction(stated: str, source: str) -> Contradiction | None:
 
 
 def test_the_pairs() -> None:
-    """There are at least 60 pairs in six languages, nearly half of them without a contradiction."""
     differ, same = PAIRS["differ"], PAIRS["same"]
     assert len(differ) + len(same) >= 60
     assert abs(len(differ) - len(same)) <= 10
@@ -40,7 +39,6 @@ def test_contradictions_are_found_in_both_directions(language: str, one: str, ot
 
 @pytest.mark.parametrize(("language", "one", "other"), PAIRS["same"])
 def test_similar_statements_are_no_contradiction(language: str, one: str, other: str) -> None:
-    """Synonyms, units, roundings, hedges and other subjects are no contradiction."""
     assert contradiction(one, other) is None, language
     assert contradiction(other, one) is None, language
 
@@ -79,7 +77,6 @@ def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_nothing_breaks_it(one: str, other: str) -> None:
-    """Any texts can be compared, and none contradicts itself."""
     contradiction(one, other)
     assert contradiction(one, one) is None
     contradiction_between(TextPart(one, one + other), TextPart(other, other + one))
@@ -87,7 +84,6 @@ def test_nothing_breaks_it(one: str, other: str) -> None:
 
 @given(st.integers(0, 10**12), st.sampled_from(["mg", "km", "people", "%", "euros", ""]))
 def test_a_number_written_in_another_way_is_the_same(number: int, unit: str) -> None:
-    """Commas, no-break spaces and other digits do not change a number."""
     arabic = str(number).translate({48 + digit: 0x660 + digit for digit in range(10)})
     grouped = f"{number:,}"
     for written in (grouped, grouped.replace(",", "\u202f"), arabic):
@@ -95,7 +91,6 @@ def test_a_number_written_in_another_way_is_the_same(number: int, unit: str) -> 
 
 
 def test_the_same_number_in_another_unit_needs_like_words() -> None:
-    """Different units of one number contradict only in sentences that share words."""
     found = contradiction("Patients should take 500 g a day.", "Patients should take 500 mg a day.")
     assert found is not None
     assert found.kind == "units_differ"

@@ -57,7 +57,6 @@ def test_check_says_what_would_run(good: Path, command: Command) -> None:
 
 
 def test_all_faults_are_named_in_one_go(tmp_path: Path, command: Command) -> None:
-    """One run reports every fault once: names, rates, sections, packs, secrets and budget."""
     (tmp_path / "pack.md").write_text(
         "# System\nJudge.\n# User\n{{ item.question }} {{ item.output_text }}\n"
     )
@@ -89,7 +88,6 @@ def test_all_faults_are_named_in_one_go(tmp_path: Path, command: Command) -> Non
 
 
 def test_both_forms_of_when_are_taken_in_both_places(good: Path, command: Command) -> None:
-    """Rules and metrics accept labels flat and under `labels`; a single field needs no list."""
     settings = yaml.safe_load(GOOD) | {
         "sampling": {
             "rules": [
@@ -115,7 +113,6 @@ def test_both_forms_of_when_are_taken_in_both_places(good: Path, command: Comman
 
 
 def test_show_masks_secrets(written: Callable[..., Path], command: Command) -> None:
-    """`config show` prints all settings in force, without the password, as YAML and as JSON."""
     path = written(kafka={"security": {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "me"}})
     env = {"JUDGESTREAM_KAFKA__SECURITY__PASSWORD": "hunter2"}
     for form, read in (((), yaml.safe_load), (("--json",), json.loads)):
@@ -128,7 +125,6 @@ def test_show_masks_secrets(written: Callable[..., Path], command: Command) -> N
 
 
 def test_schema_is_a_json_schema_that_takes_the_example(command: Command) -> None:
-    """The printed JSON Schema accepts valid settings and refuses a misspelt name."""
     ended = command("config", "schema")
     assert ended.code == 0, ended.err
     schema = json.loads(ended.out)
@@ -163,7 +159,6 @@ def test_check_shows_what_a_pack_sends(tmp_path: Path, good: Path, command: Comm
 
 
 def test_the_built_in_prompts_are_printed(command: Command) -> None:
-    """`config prompts` prints all prompts, or one as JSON with schema and hash."""
     out = command("config", "prompts").out
     shown = [line.split(",")[0] for line in out.splitlines() if line.startswith("# ")]
     assert shown == [f"# {name}" for name in metric_names()]

@@ -69,7 +69,6 @@ def test_a_paid_judge_comes_with_a_budget_and_a_small_share(tmp_path: Path) -> N
 def test_five_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`init` asks five questions with a default each; for a paid judge the last one asks for the budget."""
     monkeypatch.setattr("sys.stdin", io.StringIO("kafka:9092\nanswers\nreference\ngpt-4.1-mini\n7\n"))
     assert call("init", str(tmp_path)) == 0
     asked = capsys.readouterr().err
@@ -85,7 +84,6 @@ def test_five_questions(
 def test_standard_input_that_ends_early_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Standard input that ends early gives exit code 2 with a remedy, and no file is written."""
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     assert call("init", str(tmp_path)) == 2
     assert "add --yes for defaults" in capsys.readouterr().err
@@ -94,7 +92,6 @@ def test_standard_input_that_ends_early_is_an_error(
 
 @pytest.mark.parametrize("name", ["settings.yaml", "compose.yaml", "events.jsonl", "cases.yaml"])
 def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """If one of the files exists, no file is written."""
     (tmp_path / name).write_text("mine")
     assert call("init", str(tmp_path), "--yes") == 2
     assert f"{tmp_path / name}: already exists, so nothing was written" in capsys.readouterr().err
@@ -102,7 +99,6 @@ def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_the_compose_file_is_that_of_the_repository_in_small(tmp_path: Path) -> None:
-    """The Compose file uses the repository's Kafka image and loopback ports, and mounts the settings file."""
     call("init", str(tmp_path), "--yes")
     made, full = _yaml(tmp_path / "compose.yaml")["services"], _yaml(ROOT / "compose.yaml")["services"]
     assert made["kafka"]["image"] == full["kafka"]["image"]
@@ -117,6 +113,5 @@ def test_the_compose_file_is_that_of_the_repository_in_small(tmp_path: Path) -> 
 @pytest.mark.tools
 @pytest.mark.parametrize("way", WAYS)
 def test_compose_reads_the_file(way: str, tmp_path: Path) -> None:
-    """The reference parser of Compose files accepts the file."""
     call("init", str(tmp_path), "--yes", *WAYS[way])
     assert "ok" in run(tool("composecheck"), tmp_path / "compose.yaml")

@@ -72,7 +72,6 @@ def test_the_worked_case_gives_exactly_the_published_verdict(events: Path, comma
 
 
 def test_the_usual_variables_name_the_endpoint(events: Path, command: Command) -> None:
-    """OPENAI_BASE_URL, _API_KEY and _MODEL name the endpoint; the key is sent and printed nowhere."""
     with in_thread(judge_server(eiffel, models=("one", "two"))) as server:
         env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-secret", "OPENAI_MODEL": "two"}
         ended = command("judge", events, "--metric", "coverage", env=env)
@@ -85,7 +84,6 @@ def test_the_usual_variables_name_the_endpoint(events: Path, command: Command) -
 def test_results_come_in_the_order_of_the_lines_and_bad_lines_are_named(
     tmp_path: Path, command: Command
 ) -> None:
-    """Results are in the order of the lines; invalid lines are named by number and give exit code 1."""
     path, out = tmp_path / "events.jsonl", tmp_path / "results.jsonl"
     lines = [event(f"e{number}") for number in range(20)]
     lines[4:4] = ["{not json", json.dumps({"event_id": "x", "question": "q"}), ""]
@@ -171,7 +169,6 @@ def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path, written: Write, co
 def test_a_metric_is_taken_from_the_settings(
     tmp_path: Path, events: Path, written: Write, command: Command
 ) -> None:
-    """--metric names a metric of the settings with its pack and range; a cached verdict needs no call."""
     (tmp_path / "tone.yaml").write_text('messages: [{role: user, content: "A: {answer}"}]')
     with in_thread(judge_server(lambda _: '{"score": 7}')) as server:
         config = written(
@@ -189,7 +186,6 @@ def test_a_metric_is_taken_from_the_settings(
 
 
 def test_options_go_before_the_settings(events: Path, written: Write, command: Command) -> None:
-    """--base-url overrides the settings' endpoint; --model without it is bad usage."""
     config = written(judge={"endpoints": [{"name": "none", "model": "m"}]})
     common = ("judge", events, "--config", config, "--metric", "coverage")
     with in_thread(judge_server(eiffel)) as server:
@@ -201,7 +197,6 @@ def test_options_go_before_the_settings(events: Path, written: Write, command: C
 
 
 def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: Path, command: Command) -> None:
-    """Each metric judges each event; a metric with no scored event fails --fail-under with exit code 1."""
     out, html = tmp_path / "now.jsonl", tmp_path / "now.html"
     call = ("judge", events, "-m", "coverage", "-m", "relevance")
     ended = command(*call, "-o", out, "--json", "--html", html)
@@ -247,7 +242,6 @@ MAP = ("--map", "question=user prompt", "--map", "answer=completion", "--map", "
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_fields_have_other_names(tmp_path: Path, form: str, command: Command) -> None:
-    """--map names the column or JSON field of an event's field; the CSV of results has texts and labels."""
     path, out = tmp_path / f"own.{form}", tmp_path / "out.csv"
     document = {"user prompt": "Where?", "completion": EIFFEL_ANSWER, "gold": EIFFEL_REFERENCE}
     path.write_text(
@@ -305,7 +299,6 @@ def test_a_part_of_the_settings_suffices(tmp_path: Path, written: Write, command
 
 
 def test_pairs_need_a_language_model(tmp_path: Path, events: Path, written: Write, command: Command) -> None:
-    """A pack of pairs is refused by name with the offline judge, by `judge` and by `config check`."""
     content = "{answer} or {other_answer}"
     (tmp_path / "pair.yaml").write_text(
         f'{{result: pairwise, messages: [{{role: user, content: "{content}"}}]}}'
@@ -346,7 +339,6 @@ def test_agreement_with_people_by_judge(tmp_path: Path, command: Command) -> Non
 
 @pytest.mark.parametrize("name", ["coverage", "relevance", "faithfulness", "refusal", "tone", "pii_leak"])
 def test_a_printed_prompt_pack_judges(tmp_path: Path, name: str, command: Command) -> None:
-    """`config prompts NAME --as-pack` prints a pack that judges a file, with the event's texts."""
     path, pack = tmp_path / "events.jsonl", tmp_path / "own.md"
     context = {"Page-2": "The parcel is in Lyon."}
     path.write_text(event(answer="It is in Lyon. Evidence: [Page 2]", context=context))

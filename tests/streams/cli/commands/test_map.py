@@ -14,7 +14,6 @@ from tests.streams.intake.reading.otlp.golden_files import GOLDEN, SAMPLES
 
 @pytest.mark.parametrize("ending", [".pb", ".json"])
 def test_a_file_of_traces_gives_its_events_one_a_line(ending: str, command: Command) -> None:
-    """Traces in either encoding give events, with --format or by detecting the format."""
     name = "langfuse-sdk-5.0.4-openai"
     for more in (["--format", "otlp"], []):
         ended = command("map", SAMPLES / f"{name}{ending}", "--json", *more)
@@ -22,7 +21,6 @@ def test_a_file_of_traces_gives_its_events_one_a_line(ending: str, command: Comm
 
 
 def test_traces_without_content_come_with_the_remedy(tmp_path: Path, command: Command) -> None:
-    """Traces without content give no event; standard error counts them and names the capture setting."""
     file = tmp_path / "traces.json"
     file.write_bytes(request(span(1, "chat", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})))
     shown = command("map", file, "--json")
@@ -32,7 +30,6 @@ def test_traces_without_content_come_with_the_remedy(tmp_path: Path, command: Co
 
 
 def test_json_is_shown_before_and_after(tmp_path: Path, command: Command) -> None:
-    """--json prints record, event, sampling decision and metrics, for ten records by default."""
     config = tmp_path / "settings.yaml"
     config.write_text(
         "ingest: {mapping: {event_id: id, question: q, answer: a, reference: gold}}\nsampling: "
@@ -54,7 +51,6 @@ def test_json_is_shown_before_and_after(tmp_path: Path, command: Command) -> Non
 
 
 def test_a_record_that_cannot_be_read_says_why(tmp_path: Path, command: Command) -> None:
-    """An unreadable record is printed with its reason; the command fails only if no record is readable."""
     file = tmp_path / "events.jsonl"
     file.write_text('{"event_id": "e"}\n{"event_id": "e", "question": "?", "answer": "!"}\n')
     assert "no event         question: is required" in command("map", file).out

@@ -60,7 +60,6 @@ def letter(number: int, **fields: Any) -> DeadLetter:
     ],
 )
 def test_which_dead_letters_are_wanted(wanted: Query, numbers: list[int]) -> None:
-    """Dead letters are selected by reason, topic and time; `since` is inclusive, `until` exclusive."""
     letters = [letter(0), letter(1), letter(2, reason="undecodable")]
     assert [index for index, one in enumerate(letters) if wanted.fits(one)] == numbers
 
@@ -152,7 +151,6 @@ def test_a_refusing_judge_ends_the_replay(replaying: Callable[..., Sequence[str]
 def test_an_option_is_blamed_by_its_name(
     replaying: Callable[..., Sequence[str]], tmp_path: Path, command: Command
 ) -> None:
-    """A pack that is missing or cannot be used is blamed on --pack, not on the settings."""
     bad, missing = tmp_path / "bad.yaml", tmp_path / "no.md"
     bad.write_text('messages: [{role: user, content: "{unknown_name}"}]')
     for options, words in (
@@ -167,7 +165,6 @@ def test_an_option_is_blamed_by_its_name(
 
 
 def test_what_is_logged_stays_out_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
-    """With --json, standard output is one JSON document, and warnings go to standard error."""
     session(None, "127.0.0.1:9092")
     structlog.stdlib.get_logger("streams.judging.endpoints").warning("no known price")
     out, err = capsys.readouterr()

@@ -119,7 +119,6 @@ def test_a_part_that_was_always_weaker_has_its_own_level() -> None:
 
 
 def test_a_new_part_has_no_offset_of_its_own() -> None:
-    """A part that appears after 1,000 samples has no offset of its own until there are 4,000."""
     mix = Mix()
     for number in range(1000):
         mix.add("old", 0.9, 1.0, count=number)
@@ -167,14 +166,12 @@ def test_a_steady_mean_has_no_season() -> None:
 
 
 def test_a_daily_swing_is_learned() -> None:
-    """An amplitude of 0.05 is learned: midnight is above the mean, noon below."""
     season = fed(14, swing=0.05)
     assert season.swing(MIDNIGHT + 14 * DAY, EVEN).offset == pytest.approx(0.05, abs=0.015)
     assert season.swing(MIDNIGHT + 14.5 * DAY, EVEN).offset == pytest.approx(-0.05, abs=0.015)
 
 
 def test_an_hour_that_was_never_seen_is_known_less_exactly() -> None:
-    """An hour without samples has a larger error."""
     season = Season()
     for number in range(6 * 60):
         season.add(MIDNIGHT + number * 60, 0.8 if number % 2 else 1.0, 1.0)
@@ -202,7 +199,6 @@ def test_a_swing_is_relative_to_the_traffic_that_it_is_asked_for() -> None:
 
 
 def test_a_fall_in_the_open_hour_can_be_left_out() -> None:
-    """Samples of the open hour can be discarded, so that a drop is not learned as seasonal."""
     one, two = fed(3, swing=0.0), fed(3, swing=0.0)
     one.add(MIDNIGHT + 3 * DAY, 0.8, 1.0)
     for number in range(100):
@@ -294,7 +290,6 @@ def test_shares_are_at_most_1_and_survive_a_restart(drawn: list[tuple[str, str, 
 
 
 def test_remembered_policies_are_bounded() -> None:
-    """The least recently used policy is forgotten."""
     weights = RelativeWeights()
     for number in range(MOST_POLICIES + 5):
         weights.share(f"p{number}", "rest", 3)

@@ -79,7 +79,6 @@ def test_one_step_by_hand() -> None:
 def test_the_statistic_is_finite_and_never_negative(
     samples: list[tuple[float, float, float]], threshold: float
 ) -> None:
-    """The statistic is finite and positive, an alarm equals the state's, and a reset clears the evidence."""
     detector = ShiryaevRobertsEDetector(threshold=threshold)
     for value, mean, share in samples:
         alarm = detector.update(value, tolerated_mean=mean, share=share)
@@ -91,7 +90,6 @@ def test_the_statistic_is_finite_and_never_negative(
 
 
 def test_the_statistic_does_not_overflow() -> None:
-    """Without a reset, 5,000 samples of the lowest value do not overflow the statistic."""
     detector = ShiryaevRobertsEDetector(threshold=100)
     for _ in range(5000):
         detector.update(0.0, tolerated_mean=0.9)
@@ -119,7 +117,6 @@ def test_by_hand(oldest_first: list[int], expected: int) -> None:
 
 
 def test_weights_count() -> None:
-    """A 5 with weight 10 outweighs a 2 with weight 1."""
     # Latest first: the 2 alone is 2.5² / 1; with the heavy 5 the sum is 2.5 - 10 * 0.5 < 0.
     assert samples_since_shift([(2, 1), (5, 10), (2, 1)], normal_mean=4.5) == 1
     # Unweighted, the run of all three has (2.5 - 0.5 + 2.5)² / 3 = 6.75, more than 6.25.

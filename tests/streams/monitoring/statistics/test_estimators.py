@@ -23,7 +23,6 @@ def close(one: WeightedSums, other: WeightedSums) -> bool:
 
 
 def test_sums_by_hand() -> None:
-    """The sums of a score of 5 with probability 1 and a 2 with probability 1/4."""
     sums = WeightedSums.of([(5, 1.0), (2, 0.25)])
     # w = 1 and 4: sum w = 5, wx = 5 + 8, wx² = 25 + 16, w² = 1 + 16, w²x = 5 + 32, w²x² = 25 + 64.
     assert sums == WeightedSums(
@@ -43,7 +42,6 @@ def test_sums_by_hand() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=60), st.sampled_from([1.0, 0.3, 0.01]))
 def test_equal_weights_give_the_textbook_numbers(scores: list[int], probability: float) -> None:
-    """With equal probabilities the estimates are the plain mean, s / sqrt(n) and n."""
     sums = WeightedSums.of((score, probability) for score in scores)
     assert sums.mean == pytest.approx(fmean(scores))
     assert sums.standard_error == pytest.approx(stdev(scores) / sqrt(len(scores)), abs=1e-6)
@@ -54,7 +52,6 @@ def test_equal_weights_give_the_textbook_numbers(scores: list[int], probability:
 def test_merging_is_associative_and_order_does_not_matter(
     a: list[tuple[int, float]], b: list[tuple[int, float]], c: list[tuple[int, float]]
 ) -> None:
-    """Merging of sums is associative and commutative."""
     one, two, three = WeightedSums.of(a), WeightedSums.of(b), WeightedSums.of(c)
     assert close(one.merge(two).merge(three), one.merge(two.merge(three)))
     assert close(one.merge(two), two.merge(one))
@@ -64,7 +61,6 @@ def test_merging_is_associative_and_order_does_not_matter(
 
 @given(SAMPLES)
 def test_the_interval_holds_the_mean_and_stays_on_the_scale(samples: list[tuple[int, float]]) -> None:
-    """The interval contains the mean and stays on the scale; without scores there is none."""
     sums = WeightedSums.of(samples)
     ends = sums.interval(lowest=0, highest=5)
     if ends is None or sums.mean is None:
@@ -75,7 +71,6 @@ def test_the_interval_holds_the_mean_and_stays_on_the_scale(samples: list[tuple[
 
 
 def test_no_scores_no_numbers() -> None:
-    """Without scores there is no estimate, not 0."""
     sums = WeightedSums()
     assert (sums.mean, sums.standard_error) == (None, None)
     assert sums.interval(lowest=1, highest=5) is None
@@ -114,7 +109,6 @@ def test_few_answers_imagine_three_more() -> None:
 
 
 def test_shares_have_wilsons_interval() -> None:
-    """Many zeros and ones of equal weight have Wilson's interval."""
     ends = WeightedSums.of([(1, 1.0)] * 970 + [(0, 1.0)] * 30).interval(lowest=0, highest=1)
     # Wilson for 970 of 1,000 with z = 1.96: (0.97 + 0.0019208 ± 1.96 sqrt(0.0000291 + 0.00000096)) /
     # 1.0038416.

@@ -185,7 +185,6 @@ def test_kappa_is_the_agreement_beyond_chance() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=60))
 def test_the_interval_is_within_its_bounds(pairs: list[tuple[int, int]]) -> None:
-    """The interval is within -1 and 1, and there is one exactly if there is a kappa."""
     found = kappa_interval(pairs)
     assert (found is None) == (kappa(pairs) is None)
     if found is not None:

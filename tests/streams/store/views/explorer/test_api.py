@@ -45,7 +45,6 @@ from tests.streams.store.views.serving import NOW, TRACES, explorer, fill, get
     ],
 )
 async def test_filters(tmp_path: Path, query: str, count: int, first: int | None) -> None:
-    """Each parameter filters list, count and charts in the same way."""
     path = tmp_path / "s"
     fill(path)
     async with explorer(path) as (session, url):
@@ -219,7 +218,6 @@ _SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12
 
 @given(st.text(max_size=30), _SPANS)
 def test_pieces_are_the_text(text: str, spans: list[tuple[int, int]]) -> None:
-    """The pieces concatenate to the text, and each character has exactly the items that span it."""
     items = [
         _item(number, ("answer", start, end)) for number, (start, end) in enumerate(spans, 1) if start < end
     ]

@@ -69,7 +69,6 @@ def test_the_log_has_one_warning_for_the_start_and_one_for_the_end() -> None:
 
 
 def test_tail_leads_with_the_incident() -> None:
-    """The first alert is the incident; the others say what they add; the last recovery is its end."""
     write = RecordLines(TopicSettings()).line
 
     def line(one: Alert) -> str:

@@ -84,7 +84,6 @@ async def _send(session: ClientSession, url: str, token: str, body: Any, **heade
 
 
 async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path) -> None:
-    """A label has its selection and the judge's score, and marks its verdict as labelled."""
     fill(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
         queue = await get(session, url, "/review/api/queue?kind=random&size=20&metric=relevance")
@@ -102,7 +101,6 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
 
 
 async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
-    """Labels of another site, a form or a wrong token, and invalid scores, are refused."""
     fill(tmp_path / "s")
     body = {"result_id": _RESULT.result_id, "score": 1}
     async with review(tmp_path / "s") as (session, url, published):
@@ -126,7 +124,6 @@ async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
 
 
 async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
-    """A label, boolean or number is stored with its score; values outside the metric are refused."""
     ids = of_kinds(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
         queue = await get(session, url, "/review/api/queue")
