@@ -17,15 +17,19 @@ from typing import Any, Final
 
 import pytest
 
+from judge.chat import ChatMessage
 from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import EventError, InvalidVerdictError
 from judge.metrics.claims import claims_nothing
+from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.doubts import cannot_be_compared
 from judge.metrics.packs.metric import example_warnings
 from judge.metrics.packs.pack import parse_pack
+from judge.metrics.prompting import fence
 from judge.metrics.registry import build_metric
+from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.metrics.replies import extract_verdict
-from judge.offline.rules import coverage_evidence, relevance_evidence
+from judge.offline.rules import coverage_evidence, judge_messages, relevance_evidence
 from judge.text.citations import (
     page_number,
     read_sources,
@@ -115,6 +119,13 @@ def offline_claims(question: str, answer: str, pages: dict[str, str], *, missing
     return relevance_evidence(question=question, answer=answer, pages=numbered, missing=missing)
 
 
+def offline_reply(sections: dict[str, str], schema: str | None = None) -> str | None:
+    """Return the reply to a fenced event, if it is asked for a built-in schema or for none."""
+    turns = [ChatMessage("system", "Judge."), ChatMessage("user", fence(sections))]
+    schemas = {None: None, "coverage": COVERAGE_SCHEMA, "relevance": RELEVANCE_SCHEMA}
+    return judge_messages(turns, schema=schemas[schema])
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "blank": is_blank,
     "claims nothing": claims_nothing,
@@ -132,6 +143,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "offline coverage": lambda reference, answer: coverage_evidence(reference=reference, answer=answer),
     "offline relevance": offline_claims,
     "offline relevance, a page missing": partial(offline_claims, missing=True),
+    "offline reply": offline_reply,
     "page number": page_number,
     "printable": printable,
     "quotation": quoted_from,

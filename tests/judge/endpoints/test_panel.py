@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,10 +18,11 @@ from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.cache import MemoryCache
 from judge.evaluate.prices import ModelPrice, PriceTable
-from schemas import Evaluator, Failed, Result, Sampling, Scored, Source, Times, Unscored, Usage
+from schemas import Failed, Result, Scored, Unscored, Usage
 from tests.judge.endpoints.servers import NEUTRAL, now
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
+from tests.streams.results import failed, scored, unscored
 
 REFUSED = EventError("content_refused", "filtered")
 DOWN = JudgeUnavailableError("connection refused")
@@ -176,27 +176,16 @@ async def test_another_panel_is_another_evaluator() -> None:
     assert len({one.fingerprint for one in prints}) == 4
 
 
-_AT = datetime(2026, 1, 1, tzinfo=UTC)
-_COMMON: dict[str, Any] = {
-    "result_id": "0" * 32,
-    "event_id": "e",
-    "metric": "tone",
-    "source": Source(topic="t", partition=0, offset=0),
-    "evaluator": Evaluator(fingerprint="f", prompt="p", schema_="s", scoring="v", model="m"),
-    "sampling": Sampling(probability=1, stratum="default", policy="p"),
-    "times": Times(occurred_at=_AT, sampled_at=_AT, judged_at=_AT),
-}
-FAILED = Failed(error_type="no_answer", detail="gone", **_COMMON)
-EMPTY = Unscored(reason="missing_input", **_COMMON)
+FAILED, EMPTY = failed(1), unscored(1)
 
 
 def number(score: int) -> Scored:
-    return Scored(verdict={"score": score}, score=score, **_COMMON)
+    return scored(1, score)
 
 
 def label(value: str | bool, score: int) -> Scored:
     kind = "boolean" if isinstance(value, bool) else "label"
-    return Scored(verdict={"score": value}, score=score, kind=kind, value=value, **_COMMON)
+    return scored(1, score).model_copy(update={"kind": kind, "value": value})
 
 
 GOOD, FAIR, BAD, OTHER = label("good", 2), label("fair", 1), label("bad", 0), label("other", 1)
@@ -257,6 +246,6 @@ def test_a_vote_records_score_value_or_reason() -> None:
     assert [(one.score, one.value, one.reason) for one in votes] == [
         (3, None, None),
         (2, "good", None),
-        (None, None, "missing_input"),
-        (None, None, "no_answer"),
+        (None, None, "no_claims"),
+        (None, None, "content_refused"),
     ]

@@ -135,13 +135,6 @@ def test_stray_text_and_unknown_keys_in_markdown_are_warnings(text: str, warning
     assert warning in markdown(text).warnings[0]
 
 
-def test_doubled_braces_shield_a_name_in_yaml() -> None:
-    pack = yaml_pack("""[{role: user, content: '{{question}} {{n}} {"a": {answer}} { reference }'}]""")
-    assert pack.render(INPUTS)[0].content == '{question} {n} {"a": because} reason'
-    assert len(pack.warnings) == 1
-    assert "write {question}" in pack.warnings[0]
-
-
 REFUSED = json.loads((Path(__file__).parents[1] / "cases" / "refused_packs.json").read_text("utf-8"))
 
 

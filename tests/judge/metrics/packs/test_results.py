@@ -22,7 +22,8 @@ from tests.places import ROOT
 
 
 def pack(**options: Any) -> PromptPack:
-    raw = yaml.safe_dump({"messages": [{"role": "user", "content": "Rate {answer}."}], **options})
+    shown = "{answer} {other_answer}" if options.get("result") == "pairwise" else "{answer}"
+    raw = yaml.safe_dump({"messages": [{"role": "user", "content": f"Rate {shown}."}], **options})
     return parse_pack(raw.encode(), dialect="yaml", origin="p")
 
 
@@ -60,55 +61,11 @@ def test_a_verdict_has_a_bounded_size() -> None:
         metric.interpret(task_for(metric), json.dumps({"score": 1, "more": "x" * MAX_VERDICT_BYTES}))
 
 
-STRAIGHT, SWAPPED = "e-2", "e-1"
-"""Ids whose SHA-256 starts with an even and with an odd byte."""
-
-
-def pairwise(content: str = "First: {answer}\nSecond: {other_answer}", **options: Any) -> PromptPack:
-    given = {"result": "pairwise", "messages": [{"role": "user", "content": content}]} | options
-    return parse_pack(yaml.safe_dump(given).encode(), dialect="yaml", origin="p")
-
-
-def compared(event_id: str, say: Any, *, other: str = "Lyon.", **options: Any) -> Scored | Unscored | Failed:
-    metric = build_metric("better", pack=pairwise(**options))
-    task = task_for(metric, event_id=event_id, answer="Paris.", other_answer=other)
-    chat = ScriptedChat(lambda request: json.dumps(say(request.messages[-1].content)))
-    return asyncio.run(Evaluator(metric, chat).judge(task))
-
-
-def likes_paris(prompt: str) -> dict[str, Any]:
-    return {"score": "first" if prompt.startswith("First: Paris.") else "second", "why": "It is in Paris."}
-
-
-@pytest.mark.parametrize(("event_id", "first"), [(STRAIGHT, "answer"), (SWAPPED, "other")])
-def test_the_better_answer_is_named_in_either_order(event_id: str, first: str) -> None:
-    result = compared(event_id, likes_paris)
-    assert isinstance(result, Scored), result
-    assert (result.kind, result.value, result.score) == ("label", "answer", 2)
-    assert result.verdict == {"score": "answer", "why": "It is in Paris.", "first": first}
-    other = compared(event_id, lambda prompt: {"score": "second" if "First: P" in prompt else "first"})
-    assert isinstance(other, Scored)
-    assert (other.value, other.score) == ("other", 0)
-    tie = compared(event_id, lambda _: {"score": "tie"})
-    assert isinstance(tie, Scored)
-    assert (tie.value, tie.score) == ("tie", 1)
-
-
-def test_equal_answers_are_a_tie_without_a_call() -> None:
-
-    def asked(_: str) -> dict[str, Any]:
-        raise AssertionError("the judge is asked")
-
-    result = compared(STRAIGHT, asked, other=" Paris.\n")
-    assert isinstance(result, Scored)
-    assert (result.value, result.score, result.judge) == ("tie", 1, None)
-
-
 def test_position_bias_prefers_no_answer() -> None:
     """A judge that always says "first" prefers each answer in about half of 400 events: 200 within 5 standard
     errors of 10.
     """
-    metric = build_metric("better", pack=pairwise())
+    metric = build_metric("better", pack=pack(result="pairwise"))
     values = []
     for number in range(400):
         outcome = metric.interpret(
@@ -125,27 +82,3 @@ def test_the_documented_pack_can_be_used() -> None:
     documented = parse_pack(found.encode(), dialect="markdown", origin="docs")
     assert documented.options.is_pair
     assert documented.uses == {"question", "answer", "other_answer"}
-
-
-@pytest.mark.parametrize("said", ["answer", "First", 1, True, None])
-def test_a_score_that_is_no_place_is_refused(said: object) -> None:
-    result = compared(STRAIGHT, lambda _: {"score": said})
-    assert isinstance(result, Failed)
-    assert 'one of "first", "tie", "second"' in result.detail
-
-
-def test_without_another_answer_there_is_nothing_to_compare() -> None:
-    result = compared(STRAIGHT, likes_paris, other=" ")
-    assert isinstance(result, Unscored)
-    assert result.reason == "missing_input"
-
-
-@pytest.mark.parametrize("event_id", [STRAIGHT, SWAPPED])
-def test_quotations_are_looked_up_in_the_order_shown(event_id: str) -> None:
-    """In `quotes`, `answer` is the text that was shown in the place of the answer."""
-
-    def quoting(prompt: str) -> dict[str, Any]:
-        return {"score": "first", "span": prompt.splitlines()[0].removeprefix("First: ")}
-
-    assert isinstance(compared(event_id, quoting, quotes={"span": "answer"}), Scored)
-    assert isinstance(compared(event_id, quoting, quotes={"span": "other_answer"}), Failed)

@@ -21,8 +21,6 @@ from streams.kafka.dead_letters import Query
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
 from streams.settings.broker import KafkaSettings
-from tests.loopback import in_thread
-from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import running
 from tests.threaded_broker import broker_in_thread
@@ -138,14 +136,6 @@ async def test_a_dead_judge_is_named_while_the_replay_waits(replaying: Callable[
         ended = await replay.stop(signal.SIGINT)
     assert ended.code == 130, ended.err
     assert "stopped; continue with --resume replay-" in ended.err
-
-
-def test_a_refusing_judge_ends_the_replay(replaying: Callable[..., Sequence[str]], command: Command) -> None:
-    """A refused key is bad configuration, with the endpoint's words, not an outage to wait for."""
-    with in_thread(judge_server(lambda _: "", status=401)) as server:
-        ended = command(*replaying(server.url))
-    assert ended.code == 2
-    assert "401" in ended.err
 
 
 def test_an_option_is_blamed_by_its_name(
