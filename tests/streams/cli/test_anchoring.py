@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -14,7 +12,6 @@ from schemas import Anchor, JudgeTask
 from streams.cli.anchoring import Candidates, _line, _Saved, _status, _task, choose, worse_half
 from streams.monitoring.anchors import AnchorWatch, Enrolment, anchor_id
 from streams.store.records import text_row, unpacked
-from tests.streams.cli.conftest import Command
 from tests.streams.results import at, scored, task_of
 
 
@@ -94,17 +91,3 @@ def test_status_tells_a_changed_evaluator_from_a_short_fallback() -> None:
         _status("relevance", enrolment, saved)
     )
     assert _status("relevance", enrolment, {})["judge"] == "no calls yet"
-
-
-def test_add_names_the_metrics_that_have_a_judge(command: Command, written: Callable[..., Path]) -> None:
-    settings = written(metrics={"coverage": {}, "length": {"code": {"json_valid": {}}}})
-    for wrong in ("relevance", "length"):
-        ended = command("anchors", "add", "--metric", wrong, "--config", settings)
-        assert ended.code == 2
-        assert f"--metric must be one with a judge (coverage), got {wrong!r}" in ended.err
-    ended = command("anchors", "add", "--metric", "coverage", "--config", settings, "--store", "none.sqlite3")
-    assert ended.code == 2
-    assert "there is no store at none.sqlite3" in ended.err
-    ended = command("anchors", "add", "--metric", "coverage", "--count", "19", "--config", settings)
-    assert ended.code == 2
-    assert "20" in ended.err

@@ -13,7 +13,6 @@ from judge.metrics.registry import metric_names
 from streams.settings.load import settings_schema
 from streams.settings.problems import Renamed
 from tests.streams.cli.conftest import Command
-from tests.streams.cli.processes import Ended
 
 GOOD = """
 kafka: {bootstrap_servers: "kafka:9092"}
@@ -166,31 +165,6 @@ def test_the_built_in_prompts_are_printed(command: Command) -> None:
     assert (one["metric"], len(one["hash"])) == ("relevance", 12)
     assert "claim_span" in one["prompt"]
     assert "claims" in one["response_schema"]["properties"]
-
-
-def test_check_fails_where_a_worker_would(written: Callable[..., Path], command: Command) -> None:
-    """`config check` reports an unset variable and a paid endpoint without a budget together.
-
-    `budget: none` satisfies it.
-    """
-    paid: dict[str, object] = {"name": "main", "base_url": "https://llm.example.com/v1", "model": "m"}
-    paid["usd_per_million_tokens"] = {"input": 1, "output": 2}
-
-    def check(**judge: object) -> Ended:
-        return command("config", "check", written(metrics={"coverage": {}}, judge=judge))
-
-    ended = check(endpoints=[paid | {"api_key_env": "NO_SUCH_KEY"}])
-    assert ended.code == 2
-    for text in (
-        "2 problems",
-        "NO_SUCH_KEY",
-        "judge.budget: is required, because m at https://llm.example.com/v1 is paid per token",
-    ):
-        assert text in ended.err
-    assert check(endpoints=[paid], budget="none").code == 0
-    ended = check(endpoints=[paid], budget={"unlimited": True, "usd_per_day": 1})
-    assert ended.code == 2
-    assert "judge.budget.unlimited: must be false beside usd_per_day" in ended.err
 
 
 def test_old_names_are_told_by_check_by_commands_and_in_the_log(

@@ -80,10 +80,6 @@ def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixtu
     store = ("--store", str(tmp_path / "s"))
     assert call("export", *store, "--metric", "relevance", "--label", "app=support", "--format", "csv") == 0
     assert len(capsys.readouterr().out.splitlines()) == 11
-    assert call("export", *store, "--since", "yesterday") == 2
-    assert "--since must be a time" in capsys.readouterr().err
-    assert call("export", *store, "--format", "parquet") == 2
-    assert "--output" in capsys.readouterr().err
     assert call("export", "--views", "clickhouse", "--bootstrap-servers", "kafka:9092") == 0
     assert "kafka_broker_list = 'kafka:9092', kafka_topic_list = 'qa.scores'" in capsys.readouterr().out
     assert call("show", "e0", *store) == 0
