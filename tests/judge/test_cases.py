@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, Final
 import pytest
 
 from judge.chat import ChatMessage
+from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import EventError, InvalidVerdictError
 from judge.metrics.claims import claims_nothing
@@ -126,11 +127,22 @@ def offline_reply(sections: dict[str, str], schema: str | None = None) -> str | 
     return judge_messages(turns, schema=schemas[schema])
 
 
+def completed(body: str) -> Any:
+    """Return what a reply's body says and its usage, without what is empty; None: it is no completion."""
+    try:
+        found = asdict(read_completion(body.encode("utf-8", "surrogatepass")))
+    except NoCompletionError:
+        return None
+    said = {name: value for name, value in found.items() if value}
+    return said | {"usage": [*found["usage"].model_dump().values()]}
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "blank": is_blank,
     "claims nothing": claims_nothing,
     "cited": cited,
     "cited, with named documents": lambda answer: cited(answer, NAMED),
+    "completion": completed,
     "content words": lambda text: [text[word.start : word.end] for word in content_words(text)],
     "examples of a pack": example_findings,
     "find": found_in,
