@@ -25,7 +25,6 @@ from streams.embedded.broker import EmbeddedBroker
 from streams.embedded.wire import ApiKey, ErrorCode, Writer
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
-from tests.integration.deadlines import until
 from tests.integration.stage import Stage, event
 from tests.integration.wire_client import WireClient
 from tests.listening import listening
@@ -103,6 +102,20 @@ async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
     assert found(diagnosis, "clock").outcome == "ok"
 
 
+async def test_agents_of_a_split_worker_on_one_of_two_servers(topics: Stage) -> None:
+    """Only the topics and the group of the selected agents are checked; a server that is down warns."""
+    gone, alive = "127.0.0.1:1", topics.bootstrap_servers
+    topics.bootstrap_servers = f"{gone},{alive}"
+    diagnosis = await diagnosed(topics, agents=("monitor",))
+    assert found(diagnosis, "broker", gone).outcome == "warning"
+    assert found(diagnosis, "broker", alive).outcome == "ok"
+    assert diagnosis.failures == ()
+    subjects = {one.subject for one in diagnosis.findings if one.check == "topics"}
+    assert subjects == {topics.topic(name) for name in ("tasks.tone", *MONITORS)}
+    assert found(diagnosis, "access", f"group {topics.name}-group.monitor")
+    assert not [one for one in diagnosis.findings if one.check in {"judge", "budget"}]
+
+
 async def test_topics_that_are_missing(stage: Stage) -> None:
     """Each missing topic is named with the command that creates it; the check itself creates none."""
     diagnosis = await diagnosed(stage)
@@ -133,28 +146,6 @@ async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> 
     for name, outcome, words in expected:
         assert [one for one in told if one[:2] == (stage.topic(name), outcome) and words in one[2]], words
     assert not diagnosis.may_pass
-
-
-async def test_a_group_of_another_application(topics: Stage) -> None:
-    """Members that are not workers fail the group check."""
-    async with AIOKafkaConsumer(
-        topics.topic("events"),
-        bootstrap_servers=topics.bootstrap_servers,
-        group_id=topics.settings.kafka.group_id,
-    ) as stranger:
-        await until(lambda: bool(stranger.assignment()), "the stranger's partitions")
-        one = found(await diagnosed(topics), "access", f"group {topics.name}-group")
-    assert (one.outcome, one.remedy) == ("failed", "choose another kafka.group_id")
-    assert "another application (1 members, clients aiokafka-" in one.detail
-
-
-async def test_agents_of_a_split_worker(topics: Stage) -> None:
-    """Only the topics and the group of the selected agents are checked."""
-    diagnosis = await diagnosed(topics, agents=("monitor",))
-    subjects = {one.subject for one in diagnosis.findings if one.check == "topics"}
-    assert subjects == {topics.topic(name) for name in ("tasks.tone", *MONITORS)}
-    assert found(diagnosis, "access", f"group {topics.name}-group.monitor")
-    assert not [one for one in diagnosis.findings if one.check in {"judge", "budget"}]
 
 
 async def test_unreachable_advertised_addresses(topics: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,33 +186,6 @@ async def _forwarder(target: str) -> AsyncIterator[str]:
 
     async with listening(serve) as front:
         yield f"127.0.0.1:{front}"
-
-
-async def test_one_of_two_servers_is_down(topics: Stage) -> None:
-    """One unreachable server of two is a warning."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        gone = f"127.0.0.1:{free.getsockname()[1]}"
-    alive = topics.bootstrap_servers
-    topics.bootstrap_servers = f"{gone},{alive}"
-    diagnosis = await diagnosed(topics)
-    assert found(diagnosis, "broker", gone).outcome == "warning"
-    assert found(diagnosis, "broker", alive).outcome == "ok"
-    assert diagnosis.failures == ()
-
-
-async def test_a_missing_key_and_a_used_port_fail(topics: Stage) -> None:
-    """A missing key and a port in use fail; the broker is checked all the same."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        topics.changes |= {"telemetry.port": taken.getsockname()[1]}
-        topics.changes["judge.endpoints"] = [{**topics.changes["judge.endpoints"][0], "api_key_env": "NONE"}]
-        diagnosis = await diagnosed(topics)
-    assert [one.check for one in diagnosis.failures] == ["secrets", "port"]
-    assert found(diagnosis, "judge", "offline").outcome == "not tried"
-    assert found(diagnosis, "broker", topics.bootstrap_servers).outcome == "ok"
-    assert diagnosis.exit_code == 2
 
 
 def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]:

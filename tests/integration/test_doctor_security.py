@@ -133,19 +133,3 @@ async def test_settings_that_are_not_shown_are_a_warning(stage: GuardedStage) ->
         *(grant.name for grant in stage.grants() if grant.resource == "topic"),
     }
     assert all(one.outcome == "warning" and "--operation DescribeConfigs" in one.remedy for one in hidden)
-
-
-async def test_invalid_tokens(secure_kafka: SecureKafka, tmp_path: Path) -> None:
-    """An expired token and one of another audience fail with their remedies."""
-    file = tmp_path / "token"
-    section = {"bootstrap_servers": secure_kafka.at("TOKEN"), "security": token(secure_kafka, file)}
-    stage = stage_at(secure_kafka, tmp_path, section)
-    for life_seconds, audience, words in (
-        (-5.0, "kafka", "renew it (a file is read again"),
-        (60.0, "others", "check its issuer, audience, scope and lifetime"),
-    ):
-        file.write_text(secure_kafka.issuer.token(USER, life_seconds=life_seconds, audience=audience))
-        (one,) = (await diagnosed(stage)).failures
-        assert one.check == "broker"
-        assert words in one.remedy
-        assert file.read_text() not in str(one)

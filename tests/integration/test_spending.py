@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -29,13 +28,17 @@ def chat() -> ScriptedChat:
 
 
 async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
-    """With a spent budget the worker stays ready and gives the reason; the tasks wait in Kafka for a new
-    budget.
+    """A worker that ends gives its lease back, and the next one spends the rest of the day's budget.
+
+    With a spent budget the worker stays ready and gives the reason; the tasks wait in Kafka for a new budget.
     """
     stage.changes = {"judge.budget": {"calls_per_day": 5}}
     asked = chat()
+    async with stage.worker(asked):
+        await stage.produce([event(number) for number in range(3)])
+        await until(lambda: len(asked.requests) == 3, "the first calls")
     async with stage.worker(asked) as (running, registry), aiohttp.ClientSession(running.url) as session:
-        await stage.produce([event(number) for number in range(12)])
+        await stage.produce([event(number) for number in range(3, 12)])
 
         async def waits() -> bool:
             async with session.get("/readyz") as answer:
@@ -52,6 +55,10 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
     # Deferred tasks do not delay the stop: it takes far less than the 20 s for work in flight.
     assert asyncio.get_running_loop().time() - started < 15
     assert len(await stage.results()) == 5
+    ledger = Ledger()
+    entries = [parse_entry(record.value) for record in await stage.read("budget")]
+    held = [ledger.apply(entry) for entry in entries if entry.account.cap == "all"]
+    assert (len(held) > 2, ledger.total(Account("all", "", "calls"))) == (True, 5)
     stage.changes = {}
     async with stage.worker(chat()):
 
@@ -126,20 +133,6 @@ async def test_one_budget_holds_for_all_workers(stage: Stage) -> None:
 
             await until(waits, "a note that the budget is spent")
         assert 594 <= judge.asked <= 603
-
-
-async def test_a_restarted_worker_goes_on_with_what_is_left(stage: Stage) -> None:
-    """A worker that ends gives its lease back, and the next one spends the rest of the day's budget."""
-    stage.changes = {"judge.budget": {"calls_per_day": 10}}
-    asked = chat()
-    for number, calls in ((4, 4), (20, 10)):
-        async with stage.worker(asked):
-            await stage.produce([event(one) for one in range(number)])
-            await until(partial(lambda calls: len(asked.requests) == calls, calls), "the calls")
-    ledger = Ledger()
-    entries = [parse_entry(record.value) for record in await stage.read("budget")]
-    held = [ledger.apply(entry) for entry in entries if entry.account.cap == "all"]
-    assert (len(held) > 2, ledger.total(Account("all", "", "calls"))) == (True, 10)
 
 
 async def test_a_spent_cap_holds_back_its_own_metric_and_label_value(stage: Stage) -> None:

@@ -236,9 +236,7 @@ async def _stop_amid_halves(fault: str, tmp_path: Path, idle: float) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    ("kind", "unit", "codec"), [("", "span", None), ("_json", "span", "gzip"), ("_keyed", "trace", "zstd")]
-)
+@pytest.mark.parametrize(("kind", "unit", "codec"), [("_json", "span", "gzip"), ("_keyed", "trace", "zstd")])
 async def test_recorded_batches_of_a_collector_are_judged(
     stage: Stage, kind: str, unit: Unit, codec: str | None
 ) -> None:

@@ -211,22 +211,6 @@ async def test_a_connection_that_does_not_close_is_left(
     assert errors == []
 
 
-async def test_a_fetch_that_waits_after_an_error_does_not_break_the_stop(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    errors: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", errors.append)
-    async with bench.app() as (app, _):
-        thread = _consumer(app)._thread
-        client = thread._ensure_consumer()
-        loop, waiting = thread.thread_loop, client._fetcher._pending_tasks
-        loop.call_soon_threadsafe(lambda: waiting.add(loop.create_task(asyncio.sleep(600), name="backoff")))
-        await until(lambda: any(task.get_name() == "backoff" for task in list(waiting)), "a fetch that waits")
-        await asyncio.wait_for(app.stop(), 60)
-    assert errors == []
-    assert not any(connection.connected() for connection in client._client._conns.values())
-
-
 async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer, "LAST_COMMIT_SECONDS", 0.2)
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)

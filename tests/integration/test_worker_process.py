@@ -74,16 +74,3 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
     assert (stopped["reason"], stopped["finished"]) == ("SIGTERM", sum(stopping["in_flight"].values()))
     ends = {name: len(await stage.read(name)) for name in ("events", "tasks.tone")}
     assert 0 < stopped["read_again"] <= sum(ends.values())
-
-
-async def test_a_judge_that_comes_late_is_waited_for(stage: Stage, endpoint: Endpoint) -> None:
-    """A worker that starts without a judge waits for it, scores everything and sets nothing aside."""
-    await endpoint.stop()
-    async with process(stage):
-        await stage.produce([event(number) for number in range(30)])
-        await stage.holds(tasks_tone=30)
-        assert await stage.results() == []
-        await endpoint.start()
-        await stage.holds(scores=30)
-    assert await stage.dead_letters() == []
-    assert {result.status for result in await stage.results()} == {"scored"}
