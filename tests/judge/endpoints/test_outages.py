@@ -14,7 +14,7 @@ from judge.endpoints.options import EndpointOptions
 from judge.errors import DrainingError, EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.prices import ModelPrice, PriceTable
-from schemas import Scored, Usage
+from schemas import Usage
 from tests.judge.endpoints.servers import (
     DOWN,
     HANG,
@@ -33,18 +33,6 @@ from tests.judge.tasks import TONE
 from tests.judge.virtual_time import virtually
 
 KEY = JudgeConfigurationError("answered 401", "Check the API key")
-
-
-@virtually
-async def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
-    judge, pool, notes = pooled(Server(lambda *_: 1.0))
-    result = await judge.judge(task())
-    assert isinstance(result, Scored)
-    assert result.judge is not None
-    assert (result.judge.endpoint, result.judge.tries, result.judge.fallback) == ("primary", 1, False)
-    assert pool.trouble is None
-    assert notes.outcomes == {("primary", "scored"): 1}
-    assert notes.downs == [("primary", False)]
 
 
 @virtually

@@ -48,18 +48,8 @@ async def test_a_text_beyond_the_smallest_window_is_not_sent() -> None:
     assert chat.requests == []
 
 
-async def test_an_evaluator_tries_once() -> None:
-    chat = ScriptedChat([JudgeUnavailableError("gone")])
-    async with EndpointPool([EndpointOptions(chat)]) as pool:
-        with pytest.raises(JudgeUnavailableError, match="gone"):
-            await pool.evaluator(Coverage()).judge(make_task("coverage", reference="It is that."))
-
-
 async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
-    """A metric uses the endpoints that it names, in its order, and its parameters override theirs.
-
-    An unknown name is an error.
-    """
+    """A metric uses the endpoints that it names, in its order, and its parameters override theirs."""
     large, small = (
         ScriptedChat(lambda _: '{"score": 4}', endpoint=name, model=name) for name in ("large", "small")
     )

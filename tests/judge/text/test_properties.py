@@ -1,5 +1,6 @@
 """Properties of texts, and what no line of `cases.jsonl` shows."""
 
+# ruff: noqa: RUF001 - the alphabet contains lookalike characters
 from __future__ import annotations
 
 import unicodedata
@@ -24,8 +25,16 @@ from judge.text.printable import printable, reason_of
 from judge.text.quotations import Quotable
 from judge.text.tags import MAX_ANSWER_PAGES, MAX_PAGE, MAX_RANGE_PAGES, USUAL, Citing, normal_name
 from judge.text.words import sentences
-from tests.judge.messy import MESSY
 from tests.streams.results import failed, unscored
+
+# A small alphabet, so that random texts often combine its characters.
+MESSY = st.text(
+    st.sampled_from(
+            "aAbé1 "
+            "5.,'’\"“-–\n\t\r\x00\x85\u00a0\u00ad\u200b\u202e\u0301\u0323\ufb01½北ー서각İßΣ\ud800\udc00🙂[]"
+        ),
+    max_size=40,
+)  # fmt: skip
 
 
 def test_all_places_are_found_and_none_overlaps() -> None:

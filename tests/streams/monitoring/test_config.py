@@ -86,10 +86,7 @@ def test_true_and_false_are_labels_as_yaml_reads_them() -> None:
 
 
 def test_a_rise_of_latency_is_for_the_worse() -> None:
-    """For latency a rise is worse, and no share of low values is watched.
-
-    The smallest rise is 60 s * 0.1 / 5 = 1.2 s: min_drop is 0.1 on a scale of five points.
-    """
+    """The smallest rise is 60 s * 0.1 / 5 = 1.2 s: min_drop is 0.1 on a scale of five points."""
     named = {
         "latency": MetricSettings.model_validate({"code": "latency"}),
         "words": MetricSettings.model_validate({"code": "length"}),
@@ -135,10 +132,7 @@ def test_the_lowest_third_of_a_scale(lowest: float, highest: float, level: float
 def test_the_thresholds_of_all_tests_add_up_to_the_allowed_rate(
     labels: tuple[str, ...], levels: tuple[float, ...]
 ) -> None:
-    """The false alarm rates 1/T of all tests of an answer sum to the allowed rate at most.
-
-    An answer is tested in the overall series and in one series per label.
-    """
+    """An answer is tested in the overall series and in one series per label."""
     config = MonitorConfig(labels=labels, shares={"relevance": levels})
     series = [config.rules("relevance"), *(config.rules("relevance", fixed_labels=1) for _ in labels)]
     rate = sum(1 / threshold for rules in series for threshold in rules.thresholds)

@@ -40,10 +40,7 @@ def calm(count: int, *, first: int = 0, **common: Any) -> list[Scored]:
 
 
 def test_a_drop_alert_has_numbers_start_and_examples() -> None:
-    """A drop gives one alert with its numbers, start time and worst examples.
-
-    The baseline is 4.67; then the scores are 3, 2, 1 in turn.
-    """
+    """The baseline is 4.67; then the scores are 3, 2, 1 in turn."""
     monitor = Monitor(PLAIN)
     assert feed(monitor, calm(90)) == []
     # From second 90 (14:01:30 UTC) the scores are 3, 2, 1, 3, 2, 1, ...
@@ -226,10 +223,6 @@ def test_a_time_without_offset_is_refused() -> None:
 
 
 def test_every_measure_of_every_series_has_its_numbers() -> None:
-    """The state gauge goes from learning to watching to dropped, and each measure has its gauges.
-
-    40 good answers of one app are followed by bad ones.
-    """
     monitor = Monitor(MonitorConfig(labels=("app",), baseline_samples=20, shares={"relevance": (2,)}))
     states = []
     for number in range(60):

@@ -179,10 +179,7 @@ async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
 
 @pytest.mark.parametrize("kills", [1, 4])
 async def test_killed_amid_a_burst_no_task_is_written_twice(kills: int) -> None:
-    """Each worker dies after some tasks; the next one reads the observations again and writes the rest.
-
-    Half of them are judged by then. In the end the word is published once all are, in the same alert.
-    """
+    """Each worker dies after some tasks; the next one reads the observations again and writes the rest."""
     broker, random = Broker(logs={TASKS: []}), seeded(kills)
     for number in range(600):
         one = scored(number, random.choice([4, 5]) - 2 * (number >= 400))

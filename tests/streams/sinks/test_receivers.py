@@ -39,10 +39,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_langfuse_gets_scores_that_update_by_id() -> None:
-    """Langfuse gets scores with their ids and Basic authentication.
-
-    Results without a score or a trace are skipped.
-    """
+    """Results without a score or a trace are skipped."""
     server = Server([(202, {})])
     async with way(server, "langfuse", public_key="pk") as one:
         results = (traced(1), Evaluation.of(unscored(2)), Evaluation.of(scored(3, 1)))
@@ -150,10 +147,7 @@ class FakeSink:
 
 
 async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None:
-    """A refused verdict becomes a dead letter that names the sink, and other sinks get it.
-
-    A record that is not a result becomes a dead letter too.
-    """
+    """A record that is not a result becomes a dead letter too."""
     taken: list[str] = []
 
     async def take(one: Evaluation) -> None:

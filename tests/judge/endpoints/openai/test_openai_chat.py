@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,8 +15,21 @@ from judge.chat import ChatMessage, ChatRequest, ResponseSchema
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from schemas import Usage
-from tests.judge.endpoints.openai.chats import KEY, chat_with
-from tests.judge.fake_openai import Answer, FakeOpenAI, completion
+from tests.judge.fake_openai import Answer, FakeOpenAI, completion, fake_openai
+
+KEY = "sk-test-1234567890"
+
+
+@asynccontextmanager
+async def chat_with(*answers: Answer, **arguments: Any) -> AsyncIterator[tuple[OpenAIChat, FakeOpenAI]]:
+    async with fake_openai(*answers) as fake:
+        options = {"endpoint": "primary", "model": "m-1", "base_url": fake.url, "api_key": KEY} | arguments
+        chat = OpenAIChat(**options)
+        try:
+            yield chat, fake
+        finally:
+            await chat.close()
+
 
 SCHEMA = ResponseSchema("v", {"type": "object"})
 ASK = ChatRequest(messages=(ChatMessage("system", "Judge."), ChatMessage("user", "Ü 😀")))

@@ -35,10 +35,7 @@ def good(tmp_path: Path) -> Path:
 
 
 def test_check_says_what_would_run(good: Path, command: Command) -> None:
-    """`config check` prints broker, topics, rates, metrics and endpoints in their order with their limits.
-
-    Environment variables override the file, as in the worker; JUDGESTREAM_DEBUG is not a setting.
-    """
+    """`config check` prints broker, topics, rates, metrics and endpoints in their order."""
     env = {"JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS": "elsewhere:9092", "JUDGESTREAM_DEBUG": "0"}
     ended = command("config", "check", good, env=env)
     assert ended.code == 0
@@ -134,10 +131,7 @@ def test_schema_is_a_json_schema_that_takes_the_example(command: Command) -> Non
 
 
 def test_check_shows_what_a_pack_sends(tmp_path: Path, good: Path, command: Command) -> None:
-    """Each turn of a pack is printed, filled in with a sample event, with its estimated tokens.
-
-    A built-in prompt is shown by its estimated size alone. A missing pack is a problem of the settings.
-    """
+    """A built-in prompt is shown by its estimated size alone. A missing pack is a problem of the settings."""
     pack = tmp_path / "tone.md"
     settings = yaml.safe_load(good.read_text())
     settings["metrics"] = {"coverage": {}, "tone": {"prompt_pack": str(pack), "score_range": [1, 5]}}

@@ -68,10 +68,7 @@ def test_the_exit_code_is_that_of_the_probe(
     written: Callable[..., Path],
     command: Command,
 ) -> None:
-    """The command asks /healthz, or /readyz with --ready, on loopback, and prints the reasons of a failure.
-
-    An answer without reasons is printed as it is. `--wait` asks again until the answer is good.
-    """
+    """An answer without reasons is printed as it is. `--wait` asks again until the answer is good."""
     with listening(alive, *ready) as port:
         ended = command("health", *options, "--config", written(telemetry={"host": host, "port": port}))
     assert (ended.code, ended.out + ended.err) == (code, printed)
@@ -90,10 +87,7 @@ def test_a_closed_port_is_named(written: Callable[..., Path], command: Command) 
 def test_the_port_itself_with_tls_and_a_password(
     mutual: bool, tmp_path: Path, written: Callable[..., Path], command: Command
 ) -> None:
-    """The probe works against the worker's own server over TLS, without the password.
-
-    It shows the worker's own certificate if the port requires one. The worker is alive and not ready.
-    """
+    """It shows the worker's own certificate if the port requires one. The worker is alive and not ready."""
     authority = Authority(tmp_path)
     own = authority.issue("worker", "worker.example")
     (tmp_path / "password").write_text("hidden-from-checks")

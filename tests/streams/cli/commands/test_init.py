@@ -52,10 +52,7 @@ def test_what_it_writes_passes_config_check(
 
 
 def test_a_paid_judge_comes_with_a_budget_and_a_small_share(tmp_path: Path) -> None:
-    """A paid judge gets a budget in USD if its price is known, else in calls.
-
-    On an existing cluster the worker starts at the latest offset and creates no topic.
-    """
+    """A paid judge gets a budget in USD if its price is known, else in calls."""
     call("init", str(tmp_path / "own"), "--yes", *WAYS["own-cluster"])
     own = load_settings(tmp_path / "own" / "settings.yaml", {})
     assert (own.judge.budget.usd_per_day, own.sampling.default_rate) == (5, 0.05)

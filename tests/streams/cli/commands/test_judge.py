@@ -126,10 +126,7 @@ def test_reads_standard_input_and_counts_no_forced_zero(command: Command) -> Non
 def test_a_judge_that_fails_every_event_ends_the_run(
     status: int, content: str, code: int, words: str, events: Path, tmp_path: Path, command: Command
 ) -> None:
-    """A refused key, and a judge that fails a neutral event, too, end the run after a few calls.
-
-    No result is left that would block the next run, which judges again.
-    """
+    """No result is left that would block the next run, which judges again."""
     out = tmp_path / "out.jsonl"
     run = ("judge", events, "-m", "coverage", "-o", out)
     with in_thread(judge_server(lambda _: content, status=status)) as server:
@@ -144,10 +141,7 @@ def test_a_judge_that_fails_every_event_ends_the_run(
 
 
 def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path, written: Write, command: Command) -> None:
-    """The fallback endpoint answers if the first refuses; texts are redacted and limited in length.
-
-    100 tokens at 1 USD and 10 at 2 USD per million cost 120e-6 USD.
-    """
+    """100 tokens at 1 USD and 10 at 2 USD per million cost 120e-6 USD."""
     path = tmp_path / "events.jsonl"
     answer = f"{EIFFEL_ANSWER} Write to ada@example.com."
     path.write_text(f"{event(answer=answer)}\n{event('long', answer='x' * 60_000)}\n")
@@ -215,10 +209,7 @@ def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: Path, 
 def test_metrics_of_code_need_no_judge(
     events: Path, tmp_path: Path, written: Write, command: Command
 ) -> None:
-    """Code metrics of the settings need no endpoint and cost nothing.
-
-    The module of a Python metric is found in the folder of the settings, by `config check`, too.
-    """
+    """The module of a Python metric is found in the folder of the settings, by `config check`, too."""
     (tmp_path / "own_score.py").write_text("def half(event):\n    return 0.5\n")
     words = {"python": {"function": "tests.judge.metrics.code.functions:words", "seconds": 60}}
     config = written(
@@ -313,10 +304,7 @@ def test_pairs_need_a_language_model(tmp_path: Path, events: Path, written: Writ
 
 
 def test_agreement_with_people_by_judge(tmp_path: Path, command: Command) -> None:
-    """--labels prints kappa with its interval and the table of choices, for this judge and the earlier one.
-
-    The judge says 5 of all four. People say 5, 5, 5 and 1: kappa 0, as the judge does not vary.
-    """
+    """The judge says 5 of all four. People say 5, 5, 5 and 1: kappa 0, as the judge does not vary."""
     path, labels, out = tmp_path / "events.jsonl", tmp_path / "people.csv", tmp_path / "out.jsonl"
     path.write_text("\n".join(event(f"e{number}") for number in range(4)))
     labels.write_text(

@@ -63,10 +63,7 @@ def test_which_dead_letters_are_wanted(wanted: Query, numbers: list[int]) -> Non
 
 
 def test_originals_are_sent_again_as_they_were(command: Command) -> None:
-    """Originals are sent only with --yes if there is no terminal, with key, value, time and headers.
-
-    Truncated and unreadable dead letters are counted and not sent.
-    """
+    """Truncated and unreadable dead letters are counted and not sent."""
     with broker_in_thread(topics={"qa.events": 1, "qa.dead-letters": 2}) as servers:
         letters = [letter(0), letter(1, reason="undecodable"), letter(2, truncated=True)]
         asyncio.run(_send(servers, [*(one.model_dump_json().encode() for one in letters), b"nonsense"]))

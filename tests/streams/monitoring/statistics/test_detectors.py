@@ -129,10 +129,7 @@ def test_weights_count() -> None:
 def test_the_scale_of_the_weights_does_not_matter(
     samples: list[tuple[int, float]], normal_mean: float, power: float
 ) -> None:
-    """The result is at most the number of samples, and a common factor of the weights changes nothing.
-
-    The factor is a power of two, so that it is exact.
-    """
+    """The factor is a power of two, so that it is exact."""
     factor = 2.0 ** round(power)
     since = samples_since_shift(samples, normal_mean=normal_mean)
     assert 0 <= since <= len(samples)

@@ -194,10 +194,7 @@ def test_the_interval_is_within_its_bounds(pairs: list[tuple[int, int]]) -> None
 @pytest.mark.parametrize("wrong", [0.1, 0.4])
 @pytest.mark.parametrize("values", ["abc", (0, 1, 2, 3, 4, 5)])
 def test_the_interval_holds_the_true_kappa(values: tuple[int | str, ...], wrong: float) -> None:
-    """In at least 90% of 400 samples of 50, the interval holds 1 - wrong.
-
-    A rater who says the truth, and at the rate `wrong` any value at random: kappa is 1 - wrong.
-    """
+    """A rater who says the truth, and at the rate `wrong` any value at random: kappa is 1 - wrong."""
     source = random.Random(7)
 
     def pair() -> tuple[int | str, int | str]:

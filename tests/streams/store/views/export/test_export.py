@@ -189,10 +189,7 @@ print(session.query("SELECT judged, mean FROM judgestream.mean_by_day FORMAT JSO
 
 @pytest.mark.tools
 def test_clickhouse_keeps_the_first_of_a_result(tmp_path: Path) -> None:
-    """In ClickHouse (chdb) a redelivered result is stored once, as its first record.
-
-    chdb has no Kafka engine: a table with the same columns and the offset replaces the queue.
-    """
+    """Here (chdb) it has no Kafka engine: a table with the same columns and the offset replaces the queue."""
     first, second = scored(1, 4, labels={"app": "it's"}), scored(2, 2, probability=0.5)
     lowered = second.model_dump(mode="json") | {"corrections": [{"kind": "score_lowered", "detail": ""}]}
     records = [

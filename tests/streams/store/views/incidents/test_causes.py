@@ -21,10 +21,7 @@ _RUNS = 40
 def test_simulated_drops_have_the_right_cause(
     drop: Callable[[Random], tuple[list[JudgedAnswer], list[JudgedAnswer], set[object]]],
 ) -> None:
-    """In 95% of runs no other causes are found; a change of the mix is never a fall within a part.
-
-    `python -m benchmarks.causes` runs 200 of each kind.
-    """
+    """`python -m benchmarks.causes` runs 200 of each kind."""
     right = wrongly_within = 0
     for seed in range(_RUNS):
         before, after, expected = drop(Random(seed))
@@ -54,9 +51,7 @@ def test_contributions_by_hand() -> None:
 
 
 def test_the_mix_by_hand() -> None:
-    """4 of 5 answers score 5 and one 1, then the reverse: mean 4.2 to 1.8, all of the
-    2.4 points from shares.
-    """
+    """4 of 5 answers score 5 and one 1, then the reverse: mean 4.2 to 1.8, all 2.4 points from shares."""
     easy, hard = JudgedAnswer({"app": "easy"}, 5, 1.0), JudgedAnswer({"app": "hard"}, 1, 1.0)
     finding = find([easy] * 80 + [hard] * 20, [easy] * 20 + [hard] * 80)
     assert finding.fall == pytest.approx(2.4)

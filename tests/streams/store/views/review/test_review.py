@@ -47,10 +47,7 @@ def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tm
 
 
 def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Path) -> None:
-    """At most half of a doubt queue is corrected verdicts.
-
-    The rest are the lowest and the highest scores in turn, without repetition.
-    """
+    """The rest are the lowest and the highest scores in turn, without repetition."""
     marked = [{"corrections": [{"kind": "x", "detail": ""}]} if number < 20 else {} for number in range(40)]
     StoreFile(tmp_path / "s").write(
         *(result_record(scored(number, 1 + number % 5), number, **one) for number, one in enumerate(marked))
