@@ -152,8 +152,10 @@ def _parts(name: str) -> Any:
 
 
 @pytest.mark.parametrize(("answer", "new"), WAYS)
-async def test_argo_measures_the_answer(tmp_path: Path, answer: str, new: int | None) -> None:
-    spec = _parts("argo-rollouts.yaml")
+async def test_argo_measures_the_answer_and_flagger_looks_at_the_status(
+    tmp_path: Path, answer: str, new: int | None
+) -> None:
+    spec, statuses = _parts("argo-rollouts.yaml"), {}
     (metric,) = spec["metrics"]
     given = {"metric": "relevance", "old": "v7", "new": "v8"}
     async with explorer(_store(tmp_path / "s", new)) as (session, url):
@@ -162,22 +164,16 @@ async def test_argo_measures_the_answer(tmp_path: Path, answer: str, new: int | 
         async with session.get(address) as response:
             assert response.status == 200
             result = (await response.json())[metric["provider"]["web"]["jsonPath"].strip("{}$.")]
-    assert result == answer
-    conditions = {
-        name: metric[f"{name}Condition"] == f'result == "{result}"' for name in ("success", "failure")
-    }
-    assert conditions == {"success": answer == "no worse", "failure": answer == "worse"}
-
-
-@pytest.mark.parametrize(("answer", "new"), WAYS)
-async def test_flagger_looks_at_the_status(tmp_path: Path, answer: str, new: int | None) -> None:
-    statuses = {}
-    async with explorer(_store(tmp_path / "s", new)) as (session, url):
         for hook in _parts("flagger.yaml")["analysis"]["webhooks"]:
             address = re.sub(r"http://[^/]+", url, hook["url"]).replace("metric=coverage", "metric=relevance")
             body = {"name": "answers", "namespace": "default", "phase": "Progressing", "checksum": "1"}
             async with session.post(address, json=body) as response:
                 statuses[hook["type"]] = response.status
+    assert result == answer
+    conditions = {
+        name: metric[f"{name}Condition"] == f'result == "{result}"' for name in ("success", "failure")
+    }
+    assert conditions == {"success": answer == "no worse", "failure": answer == "worse"}
     assert statuses == {
         "confirm-promotion": 200 if answer == "no worse" else 409,
         "rollback": 200 if answer == "worse" else 409,

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
-from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage, event
 from tests.integration.test_worker import Chat
@@ -39,16 +38,10 @@ def turn(conversation: int, number: int) -> tuple[bytes, bytes]:
 async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Stage) -> None:
     stage.partitions = 1
 
-    async def judged(count: int) -> bool:
-        return len(await stage.results()) >= count
-
-    async def all_committed() -> bool:
-        return await stage.committed("events") == [2 * TURNS]
-
     async with stage.worker(Chat()):
         await stage.produce_keyed([turn(one, number) for number in range(TURNS) for one in range(2)])
-        await until(lambda: judged(2 * TURNS + 2), "all verdicts")
-        await until(all_committed, "the last offset")
+        await stage.holds(at_least=True, scores=2 * TURNS + 2)
+        await stage.commits("events", 2 * TURNS)
     results = await stage.results()
     assert Counter(one.metric for one in results) == {"tone": 2 * TURNS, "whole": 2}
     assert {one.event_id for one in results if one.metric == "whole"} == {"c0", "c1"}
@@ -63,23 +56,17 @@ async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, end
     conversations = range(12)
     stage.changes["ingest"] = {"idle_seconds": 300}
 
-    async def events_judged() -> bool:
-        return {one.event_id for one in await stage.results()} >= {f"e{10 * one}" for one in conversations}
-
     async with process(stage) as worker:
         await stage.produce_keyed([turn(one, 0) for one in conversations])
-        await until(events_judged, "the first events")
+        await stage.judges({f"e{10 * one}" for one in conversations})
         worker.send_signal(signal.SIGKILL)
         assert await worker.wait() == -signal.SIGKILL
     assert await stage.tasks("whole") == []
     stage.changes["ingest"] = {"idle_seconds": 5}
     await stage.produce_keyed([turn(one, number) for number in range(1, TURNS) for one in conversations])
 
-    async def wholes_judged() -> bool:
-        return {one.event_id for one in await stage.results()} >= {f"c{one}" for one in conversations}
-
     async with process(stage):
-        await until(wholes_judged, "every conversation", deadline_seconds=90)
+        await stage.judges({f"c{one}" for one in conversations})
     tasks = {task.event_id: task for task in await stage.tasks("whole")}
     assert set(tasks) == {f"c{one}" for one in conversations}
     assert {len(task.messages or ()) for task in tasks.values()} == {2 * TURNS}

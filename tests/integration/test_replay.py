@@ -137,11 +137,7 @@ async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
     ]
     await stage.produce(values)
     async with stage.worker(None):
-
-        async def judged() -> bool:
-            return len(await stage.read("observations")) >= len(sampled)
-
-        await until(judged, f"{len(sampled)} results", deadline_seconds=90 + len(values) / 50)
+        await stage.holds(at_least=True, observations=len(sampled))
     return await published(stage)
 
 

@@ -16,7 +16,6 @@ from urllib.parse import quote
 import pytest
 import yaml
 from aiohttp import ClientSession, web
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -27,6 +26,8 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.integration.deadlines import until
 from tests.integration.leaks import Scan, forms
 from tests.integration.login_front import login_front
+from tests.integration.processes import SOON_MISSED
+from tests.integration.stage import Stage
 from tests.judge.fake_openai import completed
 from tests.loopback import on_loopback
 from tests.places import ROOT
@@ -50,7 +51,6 @@ SECRETS = {
     "secret of an event": "sk-proj-EventSecret0123456789abcdef",
 }
 TOPICS = ("events", "tasks.relevance", "scores", "dead", "alerts", "observations", "monitor-state")
-PARTITIONS = 2
 
 
 @dataclass
@@ -95,42 +95,23 @@ async def echoing_judge(always: int | None = None) -> AsyncIterator[EchoingJudge
         yield judge
 
 
-def document(
+def staged(
     directory: Path, servers: str, security: Mapping[str, Any], *endpoints: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Stage:
     """Settings with a secret in every place that takes one from a variable or a file."""
     page = directory / "page-password"
     page.write_text(SECRETS["page password"] + "\n")
-    return {
-        "kafka": {
-            "bootstrap_servers": servers,
-            "group_id": "secrets",
-            "start": "earliest",
-            "security": dict(security),
-            "session_timeout_seconds": 6,
-        },
-        "topics": {
-            "events": "events",
-            "tasks_prefix": "tasks.",
-            "scores": "scores",
-            "dead_letters": "dead",
-            "alerts": "alerts",
-            "create": True,
-            "create_partitions": PARTITIONS,
-        },
+    changes = {
+        **SOON_MISSED,
+        "kafka.security": dict(security),
         # The judge of these tests echoes a score: the short pack takes it.
         "metrics": {"relevance": {"prompt_pack": str(ROOT / "judge" / "prompts" / "relevance.pack.md")}},
-        "judge": {
-            "endpoints": [dict(one) for one in endpoints],
-            "timeout_seconds": 10,
-            "redact": ["secrets"],
-        },
-        "telemetry": {
-            "port": 0,
-            "log_level": "debug",
-            "basic_auth": {"username": "ops", "password_file": str(page)},
-        },
+        "judge.endpoints": [dict(one) for one in endpoints],
+        "judge.redact": ["secrets"],
+        "telemetry.log_level": "debug",
+        "telemetry.basic_auth": {"username": "ops", "password_file": str(page)},
     }
+    return Stage(servers, directory, partitions=2, changes=changes)
 
 
 def written(directory: Path, name: str, content: Mapping[str, Any] | str) -> str:
@@ -226,24 +207,6 @@ async def worker(config: str, env: Mapping[str, str], forced: str = "") -> Async
         await one.end()
 
 
-async def produce(access: dict[str, str], values: list[bytes]) -> None:
-    async with AIOKafkaProducer(**access) as producer:
-        for number, value in enumerate(values):
-            await producer.send_and_wait("events", value, key=b"k%d" % number, partition=number % PARTITIONS)
-
-
-async def records(access: dict[str, str], topic: str) -> list[Any]:
-    async with AIOKafkaConsumer(**access, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
-        places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        consumer.assign(places)
-        ends = await consumer.end_offsets(places)
-        found: list[Any] = []
-        while [one for one in places if await consumer.position(one) < ends[one]]:
-            for batch in (await consumer.getmany(timeout_ms=200)).values():
-                found.extend(batch)
-        return found
-
-
 async def look_at_everything(scan: Scan, url: str) -> None:
     """Fetch every path with the right password, a wrong one and none."""
     right = base64.b64encode(f"ops:{SECRETS['page password']}".encode()).decode()
@@ -304,32 +267,29 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
         echoing_judge() as flaky,
         login_front("PLAIN", SECRETS["kafka password"]) as front,
     ):
-        config = written(
+        stage = staged(
             tmp_path,
-            "worker.yaml",
-            document(
-                tmp_path,
-                front.bootstrap_servers,
-                plain(tmp_path),
-                {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"},
-                {"name": "flaky", "base_url": flaky.url, "model": "m", "api_key_file": str(key_file)},
-            ),
+            front.bootstrap_servers,
+            plain(tmp_path),
+            {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"},
+            {"name": "flaky", "base_url": flaky.url, "model": "m", "api_key_file": str(key_file)},
         )
+        stage.access = front.client_options()
+        config = written(tmp_path, "worker.yaml", stage.document())
         forced = _FORCED.replace("{held!r}", repr(SECRETS["judge key by variable"]))
         async with worker(config, env, forced) as one:
             url = await one.url()
-            access = front.client_options()
-            await produce(access, [event(number) for number in range(12)] + [b"no event", b"{}"])
+            await stage.produce([event(number) for number in range(12)] + [b"no event", b"{}"])
 
             async def settled() -> bool:
-                return len(await records(access, "scores")) + len(await records(access, "dead")) >= 14
+                return len(await stage.read("scores")) + len(await stage.read("dead")) >= 14
 
             await until(settled, "12 results and 2 dead letters")
             await look_at_everything(scan, url)
             assert await one.end() == 0
             scan.add("worker", bytes(one.written))
             for topic in TOPICS[1:]:
-                for record in await records(access, topic):
+                for record in await stage.read(topic):
                     scan.add(
                         f"topic {topic}",
                         b"%r %r %r" % (record.key, record.headers, b"") + (record.value or b""),
@@ -368,16 +328,9 @@ async def test_commands(tmp_path: Path) -> None:
         echoing_judge(always=400) as rejecting,
         login_front("PLAIN", SECRETS["kafka password"]) as front,
     ):
-        config = written(
-            tmp_path,
-            "commands.yaml",
-            document(
-                tmp_path,
-                front.bootstrap_servers,
-                {**plain(tmp_path)},
-                {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"},
-            ),
-        )
+        refused_key = {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"}
+        stage = staged(tmp_path, front.bootstrap_servers, plain(tmp_path), refused_key)
+        config = written(tmp_path, "commands.yaml", stage.document())
         by_variable = env | {
             "JUDGESTREAM_JUDGE__ENDPOINTS": json.dumps([{**inline, "base_url": flaky.url}]),
             "JUDGESTREAM_TELEMETRY__BASIC_AUTH": yaml.safe_dump(
@@ -391,7 +344,7 @@ async def test_commands(tmp_path: Path) -> None:
             ("config", "show", config, "--json"),
             ("doctor", "--config", config),
             ("doctor", "--config", config, "--json"),
-            ("produce", events, "--config", config, "--topic", "events"),
+            ("produce", events, "--config", config, "--topic", stage.topic("events")),
         ]
         for number, arguments in enumerate(both):
             # Also with variables for the commands that show or try the settings.
@@ -449,8 +402,8 @@ async def test_tokens(tmp_path: Path) -> None:
             },
         }
         endpoint = {"name": "flaky", "base_url": judge.url, "model": "m"}
-        content = document(tmp_path, front.bootstrap_servers, security, endpoint)
-        config = written(tmp_path, "oauth.yaml", content)
+        stage = staged(tmp_path, front.bootstrap_servers, security, endpoint)
+        config = written(tmp_path, "oauth.yaml", stage.document())
         for command in (("doctor", "--skip", "verdict", "-c"), ("config", "show")):
             keep(scan, command[0], await judgestream("--debug", *command, config, env=env))
         async with worker(config, env) as one:
@@ -478,7 +431,7 @@ async def test_the_password_of_a_key(tmp_path: Path) -> None:
             "key_password_env": "KEY_PASSWORD",
         }
         endpoint = {"name": "none", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
-        config = written(tmp_path, "key.yaml", document(tmp_path, "127.0.0.1:9", security, endpoint))
+        config = written(tmp_path, "key.yaml", staged(tmp_path, "127.0.0.1:9", security, endpoint).document())
         ended = await judgestream(
             "--debug", "doctor", "-c", config, env={"KEY_PASSWORD": SECRETS["key password"]}
         )

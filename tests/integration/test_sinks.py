@@ -37,18 +37,15 @@ async def test_each_verdict_becomes_a_log_event_on_a_topic(stage: Stage) -> None
         scored(number, 1 + number % 5).model_copy(update={"trace_id": trace_id}) for number in range(20)
     ]
 
-    async def written(count: int) -> bool:
-        return len(await stage.read("evaluations")) >= count
-
     async with stage.worker(Chat(), agents=("sink",)) as (running, _):
         assert running.group_id.endswith(".sink")
         await stage.produce(
             [*(one.model_dump_json().encode() for one in results), b"no result"], topic="scores"
         )
-        await until(lambda: written(20), "twenty log events")
+        await stage.holds(at_least=True, evaluations=20)
     async with stage.worker(Chat(), agents=("sink",)):
         await stage.produce([failed(99).model_dump_json().encode()], topic="scores")
-        await until(lambda: written(21), "one more")
+        await stage.holds(at_least=True, evaluations=21)
     records = await stage.read("evaluations")
     events = [span for record in records for span in spans(record.value)]
     assert sorted(event.attributes["judgestream.event_id"] for event in events) == sorted(

@@ -61,11 +61,7 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
     assert (len(held) > 2, ledger.total(Account("all", "", "calls"))) == (True, 5)
     stage.changes = {}
     async with stage.worker(chat()):
-
-        async def judged() -> bool:
-            return len({result.result_id for result in await stage.results()}) == 12
-
-        await until(judged, "all judged")
+        await stage.judges({f"e{number}" for number in range(12)})
     assert await stage.dead_letters() == []
 
 

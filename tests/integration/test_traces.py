@@ -123,16 +123,13 @@ async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stag
     whole, other = trace_ids(2, seed=4)
     find, call, root = parts(whole)
 
-    async def judged(count: int) -> bool:
-        return len(await stage.results()) >= count
-
     async with stage.worker(Chat()):
         await produce(stage, [(whole, find), (whole, call), (other, parts(other)[0]), (whole, root)])
-        await until(lambda: judged(1), "the first verdict")
+        await stage.holds(at_least=True, scores=1)
     assert await stage.committed("events") == [2]
     async with stage.worker(Chat()):
         await produce(stage, [(other, part) for part in parts(other)[1:]])
-        await until(lambda: judged(3), "both verdicts, one of them again")
+        await stage.holds(at_least=True, scores=3)
     results = await stage.results()
     assert Counter(result.event_id for result in results) == {whole: 2, other: 1}
     assert {result.labels.get("context_from") for result in results} == {"retrieval"}

@@ -286,11 +286,7 @@ async def test_two_workers_share_and_one_that_leaves_loses_nothing(stage: Stage)
         async with stage.worker(Chat()):
             await stage.produce([event(number) for number in range(50, 100)])
         await stage.produce([event(number) for number in range(100, 150)])
-
-        async def judged() -> bool:
-            return len({result.result_id for result in await stage.results()}) == 150
-
-        await until(judged, "all judged")
+        await stage.judges({f"e{number}" for number in range(150)})
     assert await stage.dead_letters() == []
 
 
@@ -334,11 +330,7 @@ async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
             await until(lambda: chat.at_once == 0, "verdicts that cannot be written")
             await asyncio.to_thread(broker.start)
             await stage.produce([event(number) for number in range(200, 250)])
-
-            async def judged() -> bool:
-                return len({result.result_id for result in await stage.results()}) == 250
-
-            await until(judged, "all judged")
+            await stage.judges({f"e{number}" for number in range(250)})
         assert await stage.dead_letters() == []
     finally:
         broker.close()

@@ -35,11 +35,7 @@ async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -
             worker.send_signal(signal.SIGKILL)
             assert await worker.wait() == -signal.SIGKILL
     async with process(stage):
-
-        async def judged() -> bool:
-            return {result.event_id for result in await stage.results()} == expected
-
-        await until(judged, "a result for every event")
+        await stage.judges(expected)
     results = await stage.results()
     assert len({result.result_id for result in results}) == count
     assert await stage.dead_letters() == []
