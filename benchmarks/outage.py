@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.report import Line
+from benchmarks.troubled_judge import Trouble, TroubledJudge, troubled_judge
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
-from tests.judge.troubled_judge import Trouble, TroubledJudge, troubled_judge
 from tests.threaded_broker import broker_in_thread
 
 OUTAGE_SECONDS = 60.0

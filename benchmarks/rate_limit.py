@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.report import Line
+from benchmarks.troubled_judge import FixedWindow, troubled_judge
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from tests.judge.tasks import make_task
-from tests.judge.troubled_judge import FixedWindow, troubled_judge
 
 PER_MINUTE = 60
 MINUTES = {"told in headers": 3, "Retry-After alone": 5}

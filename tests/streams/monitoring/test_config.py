@@ -30,22 +30,10 @@ _PACK = b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "use
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (
-            {"objectives": {"relevance": {"at_least": 1}}},
-            "objectives.relevance.at_least: must be above 1",
-        ),
-        (
-            {"objectives": {"relevance": {"at_least": 5.5}}},
-            "objectives.relevance.at_least: must be above 1",
-        ),
-        (
-            {"shares": {"refusal": {"silent": "up"}}},
-            "refusal.silent: refusal has no such label (it",
-        ),
-        (
-            {"shares": {"relevance": {"refused": "up"}}},
-            "relevance.refused: relevance has no such",
-        ),
+        ({"objectives": {"relevance": {"at_least": 1}}}, "objectives.relevance.at_least: must be above 1"),
+        ({"objectives": {"relevance": {"at_least": 5.5}}}, "objectives.relevance.at_least: must be above 1"),
+        ({"shares": {"refusal": {"silent": "up"}}}, "refusal.silent: refusal has no such label (it"),
+        ({"shares": {"relevance": {"refused": "up"}}}, "relevance.refused: relevance has no such"),
         ({"shares": {"relevance": {"refused": "up"}}}, "gives numbers only)"),
         ({"shares": {"own": {"no": "up"}}}, "shares.own.no: never has the same number"),
         ({"labels": ["app", "app"]}, "labels must be different"),

@@ -23,10 +23,6 @@ async def polite(event: QAEvent) -> Score:
     return Score("polite" if is_polite else "curt", reason=f"{event.event_id} from {event.labels.get('app')}")
 
 
-def has_context(event: QAEvent) -> bool:
-    return bool(event.context)
-
-
 def nothing(event: QAEvent) -> None:
     """Returns no verdict."""
 

@@ -76,8 +76,8 @@ class TroubledJudge:
             return web.Response(status=429, text="overloaded", headers={"Retry-After": "1"})
         if self.trouble == "reset":
             self.statuses[0] += 1
-            assert request.transport is not None
-            request.transport.abort()
+            if request.transport is not None:
+                request.transport.abort()
         if self.trouble == "hang":
             self.statuses[0] += 1
             await asyncio.Event().wait()
@@ -96,6 +96,7 @@ class TroubledJudge:
 async def troubled_judge(
     content: str, *, latency_seconds: float, limit: FixedWindow | None = None
 ) -> AsyncIterator[TroubledJudge]:
+    """Serve it on a free loopback port."""
     judge = TroubledJudge(content, latency_seconds, limit)
     app = web.Application()
     app.router.add_post("/v1/chat/completions", judge.handle)
