@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from judge.metric import Metric, build_task
+from judge.metric import Metric, Outcome, build_task
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from schemas import JudgeTask, QAEvent, Sampling, Source
@@ -72,3 +72,21 @@ def task_for(
         recorded_at=OCCURRED,
         sampled_at=SAMPLED,
     )
+
+
+def pack_metric(text: str = "{answer}", *, name: str = "tone", high: int = 5) -> PackMetric:
+    raw = f'[{{role: user, content: "{text}"}}]'.encode()
+    return PackMetric(name, parse_pack(raw, dialect="yaml", origin="p"), score_range=(1, high))
+
+
+class Told(PackMetric):
+    """A metric with a scripted outcome."""
+
+    def __init__(self, outcome: Callable[[], Outcome]) -> None:
+        pack = parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p")
+        super().__init__("told", pack, score_range=(1, 5))
+        self._outcome = outcome
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        del task, reply
+        return self._outcome()

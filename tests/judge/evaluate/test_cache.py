@@ -20,8 +20,7 @@ from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
 from schemas import RESULT, Correction, Failed, JudgeTask, Scored, Usage
-from tests.judge.evaluate.test_evaluator import Told, pack_metric
-from tests.judge.tasks import task_for
+from tests.judge.tasks import Told, pack_metric, task_for
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,32 +20,13 @@ from judge.evaluate.evaluator import (
     unrepaired,
 )
 from judge.evaluate.prices import ModelPrice, PriceTable
-from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.metric import PackMetric
-from judge.metrics.packs.pack import parse_pack
-from schemas import RESULT, Correction, Failed, JudgeTask, Result, Scored, Unscored, Usage
-from tests.judge.tasks import OCCURRED, SAMPLED, task_for
+from schemas import RESULT, Correction, Failed, Result, Scored, Unscored, Usage
+from tests.judge.tasks import OCCURRED, SAMPLED, Told, pack_metric, task_for
 
 NOW = datetime(2026, 11, 21, 9, 0, 2, tzinfo=UTC)
 PRICES = PriceTable({"m-1": ModelPrice(1.0, 4.0, 0.5)})
-
-
-def pack_metric(text: str = "{answer}", *, name: str = "tone", high: int = 5) -> PackMetric:
-    raw = f'[{{role: user, content: "{text}"}}]'.encode()
-    return PackMetric(name, parse_pack(raw, dialect="yaml", origin="p"), score_range=(1, high))
-
-
-class Told(PackMetric):
-    """A metric with a scripted outcome."""
-
-    def __init__(self, outcome: Callable[[], Outcome]) -> None:
-        pack = parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p")
-        super().__init__("told", pack, score_range=(1, 5))
-        self._outcome = outcome
-
-    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        del task, reply
-        return self._outcome()
 
 
 def said(text: str, *, read: int = 100, wrote: int = 10, seconds: float = 0.5) -> ChatReply:

@@ -28,7 +28,7 @@ from streams.settings.broker import KafkaSettings, TopicSettings
 from streams.store.views.incidents import group
 from streams.store.views.report import card
 from tests.streams.cli.processes import call, is_ours
-from tests.streams.monitoring.test_partitions import OBSERVATIONS, Broker, monitors
+from tests.streams.monitoring.broker import OBSERVATIONS, Broker, monitors
 from tests.streams.results import alert, at, scored, task_of
 from tests.streams.store.records import Record as Stored
 from tests.streams.store.records import StoreFile
