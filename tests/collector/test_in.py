@@ -18,9 +18,7 @@ from streams.intake.reading.otlp.request import heads
 from streams.intake.selector import sampling_policy
 from tests.collector.collector import KEYED, collector, to_kafka
 from tests.integration.deadlines import until
-from tests.integration.stage import Stage
-from tests.integration.test_traces import CALL, counts, trace_ids
-from tests.integration.test_worker import Chat
+from tests.integration.stage import Chat, Stage, decided, trace_ids
 from tests.integration.tuning import GRACE
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
@@ -28,6 +26,7 @@ from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
 pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
 
 JSON: Final = {"producer": {"compression": "gzip"}}
+CALL: Final = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
 BATCH: Final = {"batch": {"timeout": "200ms"}}
 
 
@@ -85,7 +84,7 @@ async def test_records_of_a_collector_are_judged_once(
     ):
         await source.post(*sent)
         await judged(stage, expected)
-        found = counts(registry)
+        found = decided(registry)
     assert 0 < len(expected) < len(events_of(sent, unit))
     assert found["sampled", ""] == len(expected)
     if unit == "trace":

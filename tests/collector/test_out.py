@@ -14,9 +14,7 @@ from schemas import Failed, Scored, Unscored
 from streams.intake.reading.otlp.span import Attributes
 from tests.collector.collector import KEYED, collector, to_kafka
 from tests.integration.deadlines import until
-from tests.integration.stage import Stage
-from tests.integration.test_traces import counts
-from tests.integration.test_worker import Chat
+from tests.integration.stage import Chat, Stage, decided
 from tests.integration.tuning import GRACE
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
 from tests.streams.results import failed, scored, unscored
@@ -162,7 +160,7 @@ async def test_our_own_spans_are_exported_and_not_judged(stage: Stage) -> None:
     async with collector(stage.directory, exporters, signals=["traces", "logs"]) as source:
         async with stage.worker(Chat()) as (_, registry):
             await source.post(traced)
-            await until(lambda: counts(registry)["sampled", ""] == 3, "three events")
+            await until(lambda: decided(registry)["sampled", ""] == 3, "three events")
             await stage.holds(at_least=True, observations=3)
             read = len(await stage.read("events"))
         stage.changes["sinks"] = {
@@ -175,7 +173,7 @@ async def test_our_own_spans_are_exported_and_not_judged(stage: Stage) -> None:
             await stage.holds(at_least=True, events=read + 6)
         async with stage.worker(Chat()) as (_, registry):
             await stage.commits("events", read + 6)
-            assert counts(registry) == {("skipped", "ours"): 3}
+            assert decided(registry) == {("skipped", "ours"): 3}
     results = {one.result_id: one for one in await stage.results()}
     assert len(results) == 3
     for one in judgings():

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import tarfile
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 import aiohttp
 
 from tests.integration.deadlines import until
+from tests.integration.kafka import free_ports
 from tests.places import ROOT
 
 _VERSION = "3.0.9"
@@ -59,9 +59,7 @@ async def apicurio(directory: Path) -> AsyncIterator[Apicurio]:
     """Run a registry on loopback; needs Java 17 and Maven."""
     folder = await asyncio.to_thread(_fetched)
     jar = next(folder.glob("*-runner.jar"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     env = {**os.environ, "QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(port)}
     log = directory / "apicurio.log"
     with log.open("wb") as out:

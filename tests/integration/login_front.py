@@ -19,7 +19,7 @@ _AUTHENTICATE: Final = 36
 _AUTHENTICATION_FAILED: Final = 58
 
 
-class _FrontedBroker(EmbeddedBroker):
+class FrontedBroker(EmbeddedBroker):
     """Announces the address of the front to its clients."""
 
     front: tuple[str, int] | None = None
@@ -118,7 +118,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def login_front(mechanism: str, secret: str) -> AsyncIterator[LoginFront]:
     """Run a broker behind a login."""
     front = LoginFront(mechanism, secret)
-    async with _FrontedBroker() as broker:
+    async with FrontedBroker() as broker:
         host, port = broker.bootstrap_servers.split(":")
         async with listening(partial(front.serve, (host, int(port)))) as front_port:
             broker.front = ("127.0.0.1", front_port)

@@ -6,7 +6,6 @@ import base64
 import contextlib
 import json
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tests.integration.kafka import ApacheKafka
 from tests.integration.wire_client import WireClient, init_producer_id
+from tests.streams.certificates import Files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,14 +49,6 @@ LISTENERS = {
 """Protocols by name. EXPIRED presents an expired certificate, ELSEWHERE one of another host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The files of a certificate and its key."""
-
-    certificate: Path
-    key: Path
-
-
 class Authority:
     """A certificate authority for the tests."""
 
@@ -72,8 +64,7 @@ class Authority:
         *names: str,
         common_name: str | None = None,
         expired: bool = False,
-        password: str = "",
-    ) -> Identity:
+    ) -> Files:
         """Issue a certificate for names, with its key in PKCS 8."""
         ended = datetime.now(UTC) - timedelta(days=1)
         made = self._ca.issue_cert(
@@ -83,14 +74,12 @@ class Authority:
             not_after=ended if expired else None,
             key_type=trustme.KeyType.RSA,
         )
-        identity = Identity(self._directory / f"{stem}.pem", self._directory / f"{stem}.key")
+        identity = Files(self._directory / f"{stem}.pem", self._directory / f"{stem}.key")
         identity.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
         key = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
-        locked: Any = serialization.NoEncryption()
-        if password:
-            locked = serialization.BestAvailableEncryption(password.encode())
+        unlocked = serialization.NoEncryption()
         identity.key.write_bytes(
-            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked)
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, unlocked)
         )
         return identity
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +16,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from prometheus_client import CollectorRegistry
 
-from judge.chat import ChatClient
-from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscored
+from judge.chat import ChatClient, ChatReply, ChatRequest
+from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscored, Usage
 from streams.kafka.topics.table import AGENTS, AgentName
 from streams.settings.tree import Settings
 from streams.worker.run import Running, run_worker
@@ -31,6 +33,52 @@ def event(number: int, **fields: Any) -> bytes:
     return json.dumps(
         {"event_id": f"e{number}", "question": "How?", "answer": f"So {number}.", **fields}
     ).encode()
+
+
+class Chat:
+    """A judge with a constant reply, given when its gate is open."""
+
+    endpoint = "scripted"
+    model = "m"
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.error: Exception | None = None
+        self.asked = 0
+        self.at_once = 0
+        self.most_at_once = 0
+
+    async def complete(self, request: ChatRequest) -> ChatReply:  # noqa: ARG002 - the protocol's
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await self.gate.wait()
+        finally:
+            self.at_once -= 1
+        return ChatReply(text=REPLY, model="m", usage=Usage(input_tokens=1), seconds=0.01)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def trace_ids(number: int, seed: int) -> list[str]:
+    """Random trace ids."""
+    source = random.Random(seed)
+    return [f"{source.getrandbits(128):032x}" for _ in range(number)]
+
+
+def decided(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
+    """The decisions on events, by outcome and reason."""
+    found: Counter[tuple[str, str]] = Counter()
+    for family in registry.collect():
+        if family.name == "judgestream_events":
+            for sample in family.samples:
+                found[sample.labels["outcome"], sample.labels["reason"]] += int(sample.value)
+    return found
 
 
 @dataclass

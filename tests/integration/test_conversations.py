@@ -10,8 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
 from tests.integration.processes import SOON_MISSED, Endpoint, process
-from tests.integration.stage import Stage, event
-from tests.integration.test_worker import Chat
+from tests.integration.stage import Chat, Stage, event
 
 PACK = "---\nscore_range: [1, 5]\n---\n{{ item.messages }}\n\nAnswer: {{ item.output_text }}\n"
 TURNS = 3

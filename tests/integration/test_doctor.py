@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,22 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import NewTopic
+from aiokafka.protocol.admin import DescribeGroupsRequest_v0
+from aiokafka.protocol.group import HeartbeatRequest_v0
 
 from judge.chat import OFFLINE_MODEL
 from judge.endpoints.clients import ScriptedChat
 from judge.offline.server import OfflineJudge
 from streams.doctor.examination import Examination
 from streams.doctor.findings import Diagnosis, Finding
-from streams.doctor.probe import KafkaProbe
 from streams.embedded.broker import EmbeddedBroker
-from streams.embedded.wire import ApiKey, ErrorCode, Writer
+from streams.embedded.wire import ErrorCode
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
+from tests.integration.kafka import free_ports
+from tests.integration.login_front import FrontedBroker
 from tests.integration.stage import Stage, event
 from tests.integration.wire_client import WireClient
-from tests.listening import listening
 from tests.streams.cli.processes import Service, judgestream, running
 
 MONITORS = ("scores", "alerts", "observations", "anchors", "monitor-state")
@@ -148,44 +148,16 @@ async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> 
     assert not diagnosis.may_pass
 
 
-async def test_unreachable_advertised_addresses(topics: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreachable_advertised_addresses(tmp_path: Path) -> None:
     """A wrong advertised.listeners is reported although the first address answers."""
-    async with _forwarder(topics.bootstrap_servers) as front:
-        named = topics.bootstrap_servers
-        meet = KafkaProbe.meet
-
-        async def meet_front_alone(self: KafkaProbe, host: str, port: int) -> Any:
-            if f"{host}:{port}" != front:
-                raise ConnectionRefusedError
-            return await meet(self, host, port)
-
-        monkeypatch.setattr(KafkaProbe, "meet", meet_front_alone)
-        topics.bootstrap_servers = front
-        diagnosis = await diagnosed(topics)
+    async with FrontedBroker() as broker:
+        stage = Stage(broker.bootstrap_servers, tmp_path)
+        broker.front = ("127.0.0.1", 1)
+        diagnosis = await diagnosed(stage)
     (one,) = (one for one in diagnosis.failures if one.check == "broker")
-    assert one.subject.startswith(f"{named} (node ")
+    assert one.subject.startswith("127.0.0.1:1 (node ")
     assert "the cluster sends clients there, and nothing listens at" in one.detail
     assert "advertised.listeners" in one.remedy
-
-
-@contextlib.asynccontextmanager
-async def _forwarder(target: str) -> AsyncIterator[str]:
-    """A second address of the broker, unknown to it."""
-    host, port = target.split(":")
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(65_536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(pump(reader, back), pump(there, writer))
-
-    async with listening(serve) as front:
-        yield f"127.0.0.1:{front}"
 
 
 def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]:
@@ -195,33 +167,11 @@ def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]
     nothing.
     """
     with WireClient(bootstrap_servers) as client:
-        body = Writer()
-        body.array((group,), body.string)
-        answer = client.call(ApiKey.DESCRIBE_GROUPS, 0, body)
-
-        def read_member() -> str:
-            member: str = answer.string()
-            answer.string()
-            answer.string()
-            answer.byte_string()
-            answer.byte_string()
-            return member
-
-        def read_group() -> tuple[str, list[str]]:
-            assert answer.int16() == ErrorCode.NONE
-            answer.string()
-            state: str = answer.string()
-            answer.string()
-            answer.string()
-            return state, answer.array(read_member)
-
-        ((state, members),) = answer.array(read_group)
+        ((_, _, state, _, _, described),) = client.ask(DescribeGroupsRequest_v0([group])).groups
+        members = [member for member, *_ in described]
         for generation in range(1, 100):
-            beat = Writer()
-            beat.string(group)
-            beat.int32(generation)
-            beat.string(members[0])
-            if client.call(ApiKey.HEARTBEAT, 0, beat).int16() == ErrorCode.NONE:
+            beat = HeartbeatRequest_v0(group, generation, members[0])
+            if client.ask(beat).error_code == ErrorCode.NONE:
                 return state, set(members), generation
     raise AssertionError("no generation")
 
@@ -284,11 +234,9 @@ async def test_the_command_says_all_of_it(topics: Stage) -> None:
     assert "telemetry.port" in ended.out
 
 
-async def test_as_init_container(
-    tmp_path: Path, offline: OfflineJudge, unused_port: Callable[[], int]
-) -> None:
+async def test_as_init_container(tmp_path: Path, offline: OfflineJudge) -> None:
     """With --wait it reports what is missing until broker and topics exist, then exits with 0."""
-    stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)
+    stage = Stage(f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
     stage.changes = {
         "topics.create": False,
         "judge.endpoints": [{"name": "offline", "base_url": offline.base_url, "model": OFFLINE_MODEL}],
@@ -312,9 +260,9 @@ async def _told(service: Service, words: str) -> None:
 
 
 @pytest.mark.slow
-async def test_waiting_ends(tmp_path: Path, unused_port: Callable[[], int]) -> None:
+async def test_waiting_ends(tmp_path: Path) -> None:
     """Waiting ends at once for a fault that time does not repair, otherwise after its limit."""
-    stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)
+    stage = Stage(f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
     stage.changes = {"judge.endpoints": [{"name": "a", "model": "m", "api_key_env": "NONE"}]}
     ended = await judgestream(
         "doctor", "-c", config(stage), "--wait", "600", "--skip", "judge", "--skip", "verdict"
@@ -324,16 +272,3 @@ async def test_waiting_ends(tmp_path: Path, unused_port: Callable[[], int]) -> N
     ended = await judgestream("doctor", "-c", config(stage), "--wait", "1")
     assert ended.code == 1
     assert ended.err.startswith("waiting, ")
-
-
-@pytest.fixture
-def unused_port() -> Callable[[], int]:
-    """A function that finds free ports."""
-
-    def find() -> int:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
-            return port
-
-    return find

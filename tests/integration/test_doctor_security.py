@@ -11,8 +11,8 @@ import pytest
 from streams.doctor.examination import Examination
 from streams.doctor.findings import CheckName, Diagnosis, Finding
 from streams.kafka.topics.grants import Grant, checking_grants
+from tests.integration.guarded_stage import GuardedStage
 from tests.integration.secure_kafka import SecureKafka
-from tests.integration.test_kafka_security import GuardedStage
 from tests.integration.ways_in import ENVIRONMENT, FAULTS, USER, Fault, mutual, scram, tls, token
 
 pytestmark = pytest.mark.kafka

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from http.client import HTTPConnection
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import web
-from aiokafka.admin import NewTopic
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -25,14 +20,14 @@ from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import Admission, open_connection
 from streams.kafka.access.errors import explain
 from streams.kafka.topics.admin import ensure_topics
-from streams.kafka.topics.grants import Grant, creating_grants, produce_grants, worker_grants
-from streams.kafka.topics.table import AGENTS, AgentName, group_of, plan_topics, topic_uses
+from streams.kafka.topics.grants import Grant, creating_grants, produce_grants
+from streams.kafka.topics.table import AGENTS, group_of, plan_topics
 from streams.settings.broker import KafkaSettings
-from tests.integration.admin import kafka_admin
 from tests.integration.deadlines import until
+from tests.integration.guarded_stage import GuardedStage, Log
 from tests.integration.processes import Endpoint
 from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
-from tests.integration.stage import Stage, event
+from tests.integration.stage import event
 from tests.integration.ways_in import (
     ENVIRONMENT,
     FAULTS,
@@ -45,7 +40,7 @@ from tests.integration.ways_in import (
     without,
 )
 from tests.loopback import on_loopback
-from tests.streams.cli.processes import COMMAND, clean_environment, judgestream
+from tests.streams.cli.processes import judgestream
 
 pytestmark = pytest.mark.kafka
 
@@ -60,94 +55,6 @@ def passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment variables that settings name."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-
-
-# A stage with an authoriser
-
-
-class Log:
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    @property
-    def text(self) -> str:
-        return self._file.read_text(encoding="utf-8")
-
-    def ready(self) -> tuple[bool, str]:
-        """Whether `/readyz` says ready, and its reasons."""
-        (line,) = (line for line in self.text.splitlines() if '"event": "reading"' in line)
-        with contextlib.closing(HTTPConnection(json.loads(line)["url"].removeprefix("http://"))) as port:
-            port.request("GET", "/readyz")
-            answer = json.load(port.getresponse())
-        return answer["ok"], "; ".join(answer["reasons"])
-
-    def whole(self) -> str:
-        """The final log, which must have no stack trace."""
-        assert "Traceback" not in self.text, self.text[-6000:]
-        return self.text
-
-
-@dataclass
-class GuardedStage(Stage):
-    """A stage whose topics the administrator creates; the worker connects with `security`."""
-
-    kafka: SecureKafka = field(kw_only=True)
-    principal: str = f"User:{USER}"
-
-    def grants(self, agents: Sequence[AgentName] = AGENTS) -> list[Grant]:
-        settings = self.settings
-        group = group_of(settings.kafka.group_id, agents)
-        return worker_grants(settings, group, agents)
-
-    async def create_topics(self) -> None:
-        async with kafka_admin(**self.access) as admin:
-            names = [use.name for use in topic_uses(self.settings)]
-            await admin.create_topics([NewTopic(name, self.partitions, 1) for name in names])
-
-    @contextlib.contextmanager
-    def allowed(self, grants: Sequence[Grant], principal: str | None = None) -> Iterator[None]:
-        self.kafka.allow(principal or self.principal, grants)
-        try:
-            yield
-        finally:
-            self.kafka.forbid(principal or self.principal, grants)
-
-    def write_settings(self, stem: str = "settings", **changes: Any) -> Path:
-        document = self.document()
-        document["kafka"] |= changes
-        file = self.directory / f"{stem}.yaml"
-        file.write_text(yaml.safe_dump(document), encoding="utf-8")
-        return file
-
-    @contextlib.asynccontextmanager
-    async def process(
-        self, file: Path, *, agents: Sequence[str] = AGENTS
-    ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Log]]:
-        """The command `worker` as a process, with its log; killed at the end if it still runs."""
-        log = file.with_suffix(".log")
-        with log.open("wb") as sink:
-            started = await asyncio.create_subprocess_exec(
-                *COMMAND,
-                "worker",
-                "--config",
-                str(file),
-                "--agents",
-                ",".join(agents),
-                env=clean_environment(ENVIRONMENT),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-            )
-        try:
-            yield started, Log(log)
-        finally:
-            if started.returncode is None:
-                started.kill()
-            await started.wait()
-
-    async def judged(self, count: int) -> None:
-        """Wait until the first events, this many, have a result."""
-        await self.judges({f"e{number}" for number in range(count)})
 
 
 Staged = Callable[..., GuardedStage]

@@ -14,8 +14,7 @@ from streams.errors import SettingsError
 from streams.intake.reading.otlp.request import spans
 from streams.sinks import incidents
 from tests.integration.deadlines import until
-from tests.integration.stage import Stage
-from tests.integration.test_worker import Chat
+from tests.integration.stage import Chat, Stage
 from tests.loopback import on_loopback
 from tests.streams.results import alert, failed, scored
 

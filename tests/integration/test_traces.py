@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 import time
 from collections import Counter
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
-from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from streams.errors import SettingsError
@@ -19,8 +17,7 @@ from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process
-from tests.integration.stage import Stage
-from tests.integration.test_worker import Chat
+from tests.integration.stage import Chat, Stage, decided, trace_ids
 from tests.integration.tuning import GRACE
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import events_of, topic
@@ -50,24 +47,10 @@ def parts(trace_id: str) -> list[bytes]:
     ]
 
 
-def trace_ids(number: int, seed: int) -> list[str]:
-    source = random.Random(seed)
-    return [f"{source.getrandbits(128):032x}" for _ in range(number)]
-
-
 async def produce(stage: Stage, records: list[tuple[str, bytes]], timestamp_ms: int | None = None) -> None:
     """Write records to the partition of their key, the trace id."""
     keyed = [(key.encode(), value) for key, value in records]
     await stage.produce_keyed(keyed, timestamp_ms=timestamp_ms)
-
-
-def counts(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
-    for family in registry.collect():
-        if family.name == "judgestream_events":
-            for sample in family.samples:
-                found[sample.labels["outcome"], sample.labels["reason"]] += int(sample.value)
-    return found
 
 
 async def test_each_trace_yields_exactly_one_event(stage: Stage) -> None:
@@ -92,7 +75,7 @@ async def test_each_trace_yields_exactly_one_event(stage: Stage) -> None:
                 ("skipped", "not_sampled"): len(set(ids) - kept - set(rootless)) + len(set(twice) - kept),
             }
         )
-        await until(lambda: counts(registry) == expected, f"{expected}, got {counts(registry)}")
+        await until(lambda: decided(registry) == expected, f"{expected}, got {decided(registry)}")
         await stage.holds(at_least=True, scores=expected["sampled", ""])
         results = await stage.results()
     assert Counter(result.event_id for result in results) == Counter(kept - set(silent))

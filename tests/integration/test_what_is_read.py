@@ -17,8 +17,7 @@ from prometheus_client import CollectorRegistry
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
-from tests.integration.stage import Stage, event
-from tests.integration.test_worker import Chat
+from tests.integration.stage import Chat, Stage, event
 from tests.integration.wire_client import WireClient, produce_batch
 from tests.streams.kafka.logs import batch, signed
 

@@ -15,55 +15,21 @@ from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before wa
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
-from schemas import Usage
 from streams.errors import TopicsError
 from streams.judging.endpoints import open_pool
 from streams.kafka.producer import Producer
 from streams.worker import agents
 from tests.integration.deadlines import until
-from tests.integration.stage import REPLY, Stage, event
+from tests.integration.stage import Chat, Stage, decided, event
 from tests.threaded_broker import ThreadedBroker, broker_in_thread
-
-
-class Chat:
-    """A judge with a constant reply, given when its gate is open."""
-
-    endpoint = "scripted"
-    model = "m"
-
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.error: Exception | None = None
-        self.asked = 0
-        self.at_once = 0
-        self.most_at_once = 0
-
-    async def complete(self, request: ChatRequest) -> ChatReply:  # noqa: ARG002 - the protocol's
-        self.asked += 1
-        if self.error is not None:
-            raise self.error
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        try:
-            await self.gate.wait()
-        finally:
-            self.at_once -= 1
-        return ChatReply(text=REPLY, model="m", usage=Usage(input_tokens=1), seconds=0.01)
-
-    async def close(self) -> None:
-        """Nothing to close."""
 
 
 def _events(registry: CollectorRegistry) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for family in registry.collect():
-        if family.name == "judgestream_events":
-            for sample in family.samples:
-                counts[sample.labels["outcome"]] += int(sample.value)
+    for (outcome, _), number in decided(registry).items():
+        counts[outcome] += number
     return counts
 
 
