@@ -6,6 +6,7 @@ commit it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +19,11 @@ from typing import Any, Final
 import pytest
 
 from judge.chat import ChatMessage
+from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import EventError, InvalidVerdictError
+from judge.evaluate.evaluator import Evaluator
 from judge.metrics.claims import claims_nothing
 from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.doubts import cannot_be_compared
@@ -47,6 +50,7 @@ from judge.text.redaction import Redactor
 from judge.text.tags import USUAL, Citing
 from judge.text.words import content_words, sentences, words
 from schemas import Scored
+from tests.judge.tasks import task_for
 from tests.streams.results import scored
 
 FILE: Final = Path(__file__).parent / "cases.jsonl"
@@ -137,6 +141,16 @@ def completed(body: str) -> Any:
     return said | {"usage": [*found["usage"].model_dump().values()]}
 
 
+def offline_verdict(text: str, score_range: tuple[int, int] | None = None) -> list[Any]:
+    """Return the number of calls of the offline judge with a pack, and its verdict."""
+    pack = parse_pack(text.encode(), dialect="markdown", origin="p")
+    metric = build_metric("tone", pack=pack, score_range=score_range or pack.score_range)
+    chat = ScriptedChat(lambda one: judge_messages(one.messages, schema=one.response_schema) or "")
+    result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric)))
+    assert isinstance(result, Scored), result
+    return [len(chat.requests), result.verdict]
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "blank": is_blank,
     "claims nothing": claims_nothing,
@@ -156,6 +170,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "offline relevance": offline_claims,
     "offline relevance, a page missing": partial(offline_claims, missing=True),
     "offline reply": offline_reply,
+    "offline verdict of a pack": offline_verdict,
     "page number": page_number,
     "printable": printable,
     "quotation": quoted_from,

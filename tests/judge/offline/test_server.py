@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,18 +11,13 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from judge.chat import OFFLINE_MODEL, ChatMessage
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError
-from judge.evaluate.evaluator import REPAIR_BEGINNING, Evaluator
+from judge.evaluate.evaluator import REPAIR_BEGINNING
 from judge.metrics.coverage import COVERAGE_SCHEMA
-from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import fence
-from judge.metrics.registry import build_metric
 from judge.offline import server as server_module
 from judge.offline.rules import REFUSAL, judge_messages
 from judge.offline.server import OfflineJudge
-from schemas import Scored
-from tests.judge.tasks import task_for
 
 TEXT = fence({"question": "q", "reference": "Zinc is blue.", "answer": "Zinc is blue."})
 USER = {"role": "user", "content": TEXT}
@@ -163,66 +156,3 @@ def test_a_prompt_without_an_answer_is_refused(contents: list[str]) -> None:
 
 def test_a_later_turn_does_not_hide_the_event() -> None:
     assert said_to(COVERAGE, f"{REPAIR_BEGINNING} Repair it.") == said_to(COVERAGE)
-
-
-TEXTS = {
-    "question": "Where is the Eiffel Tower, and since when?",
-    "answer": "The Eiffel Tower is in Paris. [Page 7]\nIt was built in 1889. [Page 7]",
-    "reference": REFERENCE,
-    "context": {"Page-7": "The Eiffel Tower is in Paris.", "Page-8": "It was built in 1889."},
-}
-TONE_PACK = """---
-score_range: [0, 10]
-response_schema: {type: object, properties: {score: {type: integer}, why: {type: string}, tags: {type: array, items: {type: string}},
-  kind: {enum: [good, bad]}}, required: [score, why, tags, kind], additionalProperties: false}
-examples: [{input: "Why?", output_text: So., reply: {score: 3, why: x, tags: [], kind: bad}}]
----
-# System
-Rate how friendly the answer is, from 0 to 10.
-# User
-## Question
-{{ item.input }}
-## Answer
-{{ item.output_text }}
-"""  # noqa: E501
-
-
-LABELS = """---
-result: [polite, neutral, curt]
----
-# System
-{told}
-# User
-## Question
-{{{{ item.input }}}}
-## Answer
-{{{{ item.output_text }}}}
-"""
-YES_NO = LABELS.replace("[polite, neutral, curt]", "boolean")
-
-
-@pytest.mark.parametrize(
-    ("text", "score_range", "value", "calls"),
-    [
-        # Any other prompt gets the middle of its range, or the first choice.
-        (TONE_PACK, None, 5, 1),
-        (LABELS.format(told='Reply {"score": "polite" | "neutral" | "curt"}.'), None, "polite", 1),
-        (YES_NO.format(told='Reply {"score": true or false}.'), None, True, 1),
-        # Only the settings and the repair turn state them.
-        ("# User\nRate {{ item.output_text }}", (10, 20), 15, 2),
-        (LABELS.format(told="How polite is it?"), None, "polite", 2),
-        (YES_NO.format(told="Is it kind?"), None, True, 2),
-    ],
-)
-def test_packs_are_read(text: str, score_range: Any, value: object, calls: int) -> None:
-    """The range and the choices are read from prompt, schema or repair turn."""
-    pack = parse_pack(text.encode(), dialect="markdown", origin="p")
-    metric = build_metric("tone", pack=pack, score_range=score_range or pack.score_range)
-    chat = ScriptedChat(
-        lambda request: judge_messages(request.messages, schema=request.response_schema) or ""
-    )
-    result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
-    assert isinstance(result, Scored), result
-    assert (result.score if result.value is None else result.value) == value
-    assert len(chat.requests) == calls
-    assert "rules, not by a language model" in json.dumps(result.verdict)
