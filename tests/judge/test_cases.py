@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,8 @@ from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate.evaluator import Evaluator
+from judge.metric import ScoredOutcome
+from judge.metrics.base import Scale, outcome_on, read_scale
 from judge.metrics.claims import claims_nothing
 from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.doubts import cannot_be_compared
@@ -33,6 +36,7 @@ from judge.metrics.prompting import fence
 from judge.metrics.registry import build_metric
 from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.metrics.replies import extract_verdict
+from judge.metrics.scoring import exact_text, half_up, relevance_cap
 from judge.offline.rules import coverage_evidence, judge_messages, relevance_evidence
 from judge.text.citations import (
     page_number,
@@ -151,6 +155,19 @@ def offline_verdict(text: str, score_range: tuple[int, int] | None = None) -> li
     return [len(chat.requests), result.verdict]
 
 
+def on_scale(result: Any, ends: list[float], value: Any) -> Any:
+    """Return kind, score, value and reason of what a function gave, or how it is refused."""
+    scale = (
+        Scale((int(ends[0]), int(ends[1]))) if result == "integer" else read_scale(result, (ends[0], ends[1]))
+    )
+    try:
+        found = outcome_on(scale, value, "so", None)
+    except EventError as error:
+        return f"{error.error_type}: {error.detail}"
+    assert isinstance(found, ScoredOutcome)
+    return [found.kind, found.score, found.value, found.verdict["justification"]]
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "blank": is_blank,
     "claims nothing": claims_nothing,
@@ -159,8 +176,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "completion": completed,
     "content words": lambda text: [text[word.start : word.end] for word in content_words(text)],
     "examples of a pack": example_findings,
+    "exact": lambda number: exact_text(Fraction(number)),
     "find": found_in,
     "forms of a word": forms,
+    "halves": lambda number: half_up(Fraction(number)),
     "languages that cannot be compared": lambda text, answer, question: cannot_be_compared(
         text, answer, question=question
     ),
@@ -177,12 +196,14 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "rate limits": limits_of,
     "reason": reason,
     "redact": lambda kind, text: Redactor([kind]).redact(text),
+    "relevance cap": lambda upheld, total: relevance_cap(upheld=upheld, total=total),
     "refusal": lambda status, body: refusal(status, body, schema_sent=False),
     "refusal of a schema": lambda status, body: refusal(status, body, schema_sent=True),
     "retry after": seconds_until,
     "sentences": lambda text: [text[start:end] for start, end in sentences(text)],
     "significant digits": significant,
     "sources": lambda context: {str(page): text for page, text in read_sources(context).texts.items()},
+    "value on a scale": on_scale,
     "verdict": verdict_of,
     "words": lambda text: [word.text for word in words(text)],
 }

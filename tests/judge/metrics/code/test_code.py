@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from judge.errors import EventError, JudgeConfigurationError, PromptPackError
+from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metric import ScoredOutcome
-from judge.metrics.base import Scale, outcome_on, read_scale
+from judge.metrics.base import Scale, read_scale
 from judge.metrics.code import CodeMetric
 from judge.metrics.function import FunctionMetric
 from schemas import JudgeTask, QAEvent
@@ -76,49 +76,6 @@ def test_other_settings_are_another_evaluator() -> None:
 
 HERE = "tests.judge.metrics.code.functions"
 UNIT = Scale((0.0, 1.0), "number")
-
-
-@pytest.mark.parametrize(
-    ("scale", "value", "kind", "score", "published"),
-    [
-        (UNIT, 0.25, "number", 0, 0.25),
-        (UNIT, True, "number", 1, 1.0),
-        (Scale((1, 5)), 4.0, "integer", 4, None),
-        (read_scale("boolean", (0, 1)), False, "boolean", 0, False),
-        (read_scale(["good", "fair", "bad"], (0, 1)), "fair", "label", 1, "fair"),
-        (read_scale({"polite": 3, "curt": 1}, (0, 1)), "curt", "label", 1, "curt"),
-    ],
-)
-def test_values_of_a_function_are_scored_on_their_scale(
-    scale: Scale, value: object, kind: str, score: int, published: object
-) -> None:
-    """Numbers, integers, booleans and labels are scored on their scale; the best of 3 labels is 2, the worst
-    0.
-    """
-    found = outcome_on(scale, value, "so", None)
-    assert isinstance(found, ScoredOutcome)
-    assert (found.kind, found.score, found.value) == (kind, score, published)
-    assert found.verdict["justification"] == "so"
-
-
-@pytest.mark.parametrize(
-    ("scale", "value"),
-    [
-        (UNIT, 1.1),
-        (UNIT, float("nan")),
-        (UNIT, "0.5"),
-        (UNIT, None),
-        (UNIT, {"score": 5}),
-        (UNIT, 10**400),
-        (Scale((1, 5)), 4.5),
-        (read_scale("boolean", (0, 1)), 1),
-        (read_scale(["good", "bad"], (0, 1)), "ugly"),
-    ],
-)
-def test_anything_else_fails(scale: Scale, value: object) -> None:
-    with pytest.raises(EventError, match="the metric must give") as caught:
-        outcome_on(scale, value, "so", None)
-    assert caught.value.error_type == "metric_error"
 
 
 def test_a_decimal_is_a_number() -> None:
