@@ -39,12 +39,12 @@ class Hands:
 class Bench:
     """One topic, one group and applications on them."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, *, session_timeout_seconds: int = 30) -> None:
         self.topic = topic
         self.kafka = KafkaSettings(
             bootstrap_servers=bootstrap_servers,
             group_id=f"{topic}-group",
-            session_timeout_seconds=30,
+            session_timeout_seconds=session_timeout_seconds,
         )
 
     @contextlib.asynccontextmanager

@@ -145,17 +145,13 @@ def event(number: int) -> bytes:
 class Worker:
     """A worker process whose output is kept."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process = process
-        self.written = bytearray()
-        self._reading = [
-            asyncio.create_task(self._read(stream)) for stream in (process.stdout, process.stderr)
-        ]
+        self._log = log
 
-    async def _read(self, stream: asyncio.StreamReader | None) -> None:
-        assert stream is not None
-        while data := await stream.read(65_536):
-            self.written += data
+    @property
+    def written(self) -> bytes:
+        return self._log.read_bytes()
 
     async def url(self) -> str:
         """The address of its port, once it reads."""
@@ -169,12 +165,9 @@ class Worker:
         return url
 
     async def end(self) -> int:
-        """Stop it and read the rest of its output."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
-        code = await asyncio.wait_for(self._process.wait(), 60)
-        await asyncio.gather(*self._reading)
-        return code
+        return await asyncio.wait_for(self._process.wait(), 60)
 
 
 _FORCED = """
@@ -193,12 +186,13 @@ streams.judging.agent.JudgeAgent.handle = failing
 @contextlib.asynccontextmanager
 async def worker(config: str, env: Mapping[str, str], forced: str = "") -> AsyncIterator[Worker]:
     code = f"{forced}\nfrom streams.cli.main import run; run()"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, "--debug", "worker", "--config", config,
-        env=clean_environment(env),
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    one = Worker(process)
+    log = Path(config).with_suffix(".log")
+    with log.open("wb") as sink:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, "--debug", "worker", "--config", config,
+            env=clean_environment(env), stdin=asyncio.subprocess.DEVNULL, stdout=sink, stderr=sink,
+        )  # fmt: skip
+    one = Worker(process, log)
     try:
         yield one
     finally:
@@ -287,7 +281,7 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
             await until(settled, "12 results and 2 dead letters")
             await look_at_everything(scan, url)
             assert await one.end() == 0
-            scan.add("worker", bytes(one.written))
+            scan.add("worker", one.written)
             for topic in TOPICS[1:]:
                 for record in await stage.read(topic):
                     scan.add(
@@ -409,7 +403,7 @@ async def test_tokens(tmp_path: Path) -> None:
         async with worker(config, env) as one:
             await one.url()
             assert await one.end() == 0
-            scan.add("worker", bytes(one.written))
+            scan.add("worker", one.written)
     assert len(asked) >= 2
     assert {welcome for welcome, _ in front.logins} == {True}
     assert_clean(scan)
