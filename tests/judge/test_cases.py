@@ -88,6 +88,14 @@ def reason(evidence: Any, verdict: dict[str, Any], limit: int | None = None) -> 
     return reason_of(Scored.model_validate(values), *([] if limit is None else [limit]))
 
 
+def numbered_pages(context: dict[str, str]) -> dict[str, str]:
+    """Return texts by page number; a page keeps its number when it is selected alone."""
+    sources = read_sources(context)
+    for page, text in sources.texts.items():
+        assert read_sources({sources.key(page): text}).texts == {page: text}
+    return {str(page): text for page, text in sources.texts.items()}
+
+
 def forms(one: str, other: str) -> list[bool]:
     alike = share_stem(one, other)
     assert share_stem(other, one) is alike
@@ -202,7 +210,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "retry after": seconds_until,
     "sentences": lambda text: [text[start:end] for start, end in sentences(text)],
     "significant digits": significant,
-    "sources": lambda context: {str(page): text for page, text in read_sources(context).texts.items()},
+    "sources": numbered_pages,
     "value on a scale": on_scale,
     "verdict": verdict_of,
     "words": lambda text: [word.text for word in words(text)],

@@ -11,11 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from judge.text.citations import (
-    BEYOND_PAGES,
     cited_pages,
     page_key,
     page_number,
-    read_sources,
     tagged_claims,
     untagged_segments,
     without_tags,
@@ -159,25 +157,6 @@ def test_the_canonical_name_is_read_back(page: int) -> None:
 
 
 NAMED = Citing(names=(("doc-3", 3), ("handbook.pdf", 4), ("faq-returns", 5)))
-
-
-@pytest.mark.parametrize(
-    ("context", "numbers"),
-    [
-        ({"Page-7": "a", "page 9": "b"}, {7: "a", 9: "b"}),
-        ({"page 7": "a", "Page-7": "b"}, {7: "b"}),
-        ({"doc-3": "a", "doc-1": "b"}, {3: "a", 1: "b"}),
-        ({"handbook.pdf": "a", "faq": "b"}, {1: "a", 2: "b"}),
-        ({"a-1": "a", "b-1": "b"}, {1: "a", 2: "b"}),
-        ({"Page-1": "a", "Cover": "b"}, {1: "a", BEYOND_PAGES + 2: "b"}),
-    ],
-)
-def test_every_page_has_a_number(context: dict[str, str], numbers: dict[int, str]) -> None:
-    """A page has the number of its name, else of its position, and keeps it when it is selected alone."""
-    sources = read_sources(context)
-    assert sources.texts == numbers
-    for page, text in numbers.items():
-        assert read_sources({sources.key(page): text}).texts == {page: text}
 
 
 def test_names_are_compared_without_case_and_separators() -> None:

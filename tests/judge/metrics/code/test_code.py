@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from judge.errors import JudgeConfigurationError, PromptPackError
+from judge.errors import EventError, JudgeConfigurationError, PromptPackError
 from judge.metric import ScoredOutcome
-from judge.metrics.base import Scale, read_scale
+from judge.metrics.base import Scale, outcome_on, read_scale
 from judge.metrics.code import CodeMetric
 from judge.metrics.function import FunctionMetric
 from schemas import JudgeTask, QAEvent
@@ -76,6 +76,11 @@ def test_other_settings_are_another_evaluator() -> None:
 
 HERE = "tests.judge.metrics.code.functions"
 UNIT = Scale((0.0, 1.0), "number")
+
+
+def test_not_a_number_is_refused() -> None:
+    with pytest.raises(EventError, match="must give a number from 0 to 1, got float nan"):
+        outcome_on(UNIT, float("nan"), "so", None)
 
 
 def test_a_decimal_is_a_number() -> None:
