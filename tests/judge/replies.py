@@ -8,16 +8,14 @@ from typing import Any
 Json = dict[str, Any]
 
 
-def listed_item(
-    span: str, answer_span: str | None, *, name: str | None = None, matched: bool | None = None
-) -> Json:
-    """A fact, conclusion or term; matched, unless said otherwise, if it has an answer span."""
+def listed_item(span: str, answer_span: str | None, *, name: str | None = None) -> Json:
+    """A fact, conclusion or term; matched if it has an answer span."""
     return {
         "item": span if name is None else name,
         "reference_span": span,
         "answer_span": answer_span,
         "justification": "So it says.",
-        "matched": answer_span is not None if matched is None else matched,
+        "matched": answer_span is not None,
     }
 
 
@@ -25,14 +23,12 @@ def coverage_reply(
     facts: Iterable[Json] = (),
     conclusions: Iterable[Json] = (),
     terms: Iterable[Json] = (),
-    *,
-    similar: bool = True,
 ) -> Json:
     return {
         "facts": [*facts],
         "conclusions": [*conclusions],
         "terms": [*terms],
-        "organization": {"similar": similar, "justification": "Both are short."},
+        "organization": {"similar": True, "justification": "Both are short."},
     }
 
 

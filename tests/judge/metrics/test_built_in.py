@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from judge.chat import ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeError
-from judge.evaluate.evaluator import Evaluator
 from judge.metric import Inputs, Metric, ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage import Coverage
 from judge.metrics.library import LibraryMetric, library_prompt
@@ -24,8 +22,8 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import load_prompt, parse_fenced
 from judge.metrics.registry import BUILT_IN, build_metric, metric_class, metric_names
 from judge.metrics.relevance import Relevance
-from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict, Scored
-from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
+from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict
+from tests.judge.replies import coverage_reply, listed_item, relevance_reply
 from tests.judge.tasks import make_task, task_for
 
 LIBRARY = [name for name in metric_names() if metric_class(name) is LibraryMetric]
@@ -170,18 +168,6 @@ def test_full_marks_need_every_claim(claims: list[dict[str, Any]], score: int) -
     assert {2, 1, 3} <= {page for claim in listed for page in claim["pages"]}
     if outcome.score == 5:
         assert all(claim["supported"] and claim["relevant"] and claim["page_span"] for claim in listed)
-
-
-@pytest.mark.parametrize(("repaired", "score"), [(True, 5), (False, 1)])
-async def test_an_invented_quotation_gets_one_repair_turn(repaired: bool, score: int) -> None:
-    good = listed_claim("The tower is 330 metres tall.", [1], "330 metres")
-    bad = {**good, "page_span": "It is the tallest of all towers"}
-    chat = ScriptedChat([json.dumps(relevance_reply([one])) for one in (bad, good if repaired else bad)])
-    task = relevance_task(answer="The tower is 330 metres tall. [Page 1]")
-    result = await Evaluator(Relevance(), chat).judge(task)
-    assert isinstance(result, Scored)
-    assert (result.score, len(chat.requests)) == (score, 2)
-    assert "It is the tallest of all towers" in chat.requests[1].messages[-1].content
 
 
 EXAMPLE = re.compile(r"^## Example\n\n(?P<event>.*?)\n\n(?P<reply>\{.*?\})\n", re.MULTILINE | re.DOTALL)

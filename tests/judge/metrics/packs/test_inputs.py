@@ -30,16 +30,10 @@ EVENT: dict[str, Any] = {
 SHOWN = ("messages", "tool_calls", "other_answer", "fields.policy", "labels.app")
 
 
-def metric_showing(*names: str, dialect: str = "yaml", **options: Any) -> Metric:
-    if dialect == "yaml":
-        content = "\n".join(f"{name}: {{{name}}}" for name in ("answer", *names))
-        text = yaml.safe_dump(
-            {"score_range": [1, 5], "messages": [{"role": "user", "content": content}]} | options
-        )
-        return build_metric("own", pack=parse_pack(text.encode(), dialect="yaml", origin="p"))
-    lines = "\n".join(f"{name}: {{{{ item.{name} }}}}" for name in ("output_text", *names))
-    text = f"---\nscore_range: [1, 5]\n---\n{lines}"
-    return build_metric("own", pack=parse_pack(text.encode(), dialect="markdown", origin="p"))
+def metric_showing(*names: str) -> Metric:
+    content = "\n".join(f"{name}: {{{name}}}" for name in ("answer", *names))
+    text = yaml.safe_dump({"score_range": [1, 5], "messages": [{"role": "user", "content": content}]})
+    return build_metric("own", pack=parse_pack(text.encode(), dialect="yaml", origin="p"))
 
 
 @pytest.mark.parametrize("name", SHOWN)
