@@ -1,4 +1,4 @@
-"""What becomes of a text, a reply or an answer's head: each line of `cases.jsonl` is a case of one function.
+"""What becomes of a text, of a reply or of its headers: each line of `cases.jsonl` is a case of one function.
 
 `python -m tests.judge.test_cases` writes what the cases give today; read the difference before you
 commit it.
