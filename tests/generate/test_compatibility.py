@@ -1,14 +1,17 @@
-"""A schema change that breaks a producer, a consumer or a rolling upgrade is found."""
+"""The committed schemas have examples, and a change that breaks a reader or a rolling upgrade is found."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
 
 from generate.compatibility import unreadable, vanished
 from generate.message_schemas import EXAMPLES, MESSAGES, RELEASED, accepted_schema, json_schema, path
@@ -104,3 +107,43 @@ def test_a_new_field_is_compatible() -> None:
     wider["$defs"]["Scored"]["required"].append("language")
     assert unreadable(writer=wider, reader=json_schema("result")) == []
     assert vanished(released=json_schema("result"), current=wider) == []
+
+
+# The committed schemas and their examples
+
+
+def _examples(kind: str) -> list[Any]:
+    files = sorted(EXAMPLES.glob(f"*/{kind}/*.json"))
+    return [
+        pytest.param(file.parent.parent.name, file, id=f"{file.parent.parent.name}/{file.stem}")
+        for file in files
+    ]
+
+
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads(path(name).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_each_schema_is_one_and_has_examples_of_both_kinds(name: str) -> None:
+    Draft202012Validator.check_schema(_validator(name).schema)
+    for kind in ("valid", "invalid"):
+        assert list((EXAMPLES / name / kind).glob("*.json")), f"no {kind} example"
+
+
+@pytest.mark.parametrize(("name", "file"), _examples("valid"))
+def test_valid_examples_pass_schema_and_model(name: str, file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    _validator(name).validate(json.loads(text))
+    message = MESSAGES[name].validate_json(text)
+    written = MESSAGES[name].dump_json(message)
+    _validator(name).validate(json.loads(written))
+    assert MESSAGES[name].validate_json(written) == message
+
+
+@pytest.mark.parametrize(("name", "file"), _examples("invalid"))
+def test_invalid_examples_are_refused_by_schema_and_model(name: str, file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert not _validator(name).is_valid(json.loads(text))
+    with pytest.raises(ValidationError):
+        MESSAGES[name].validate_json(text)

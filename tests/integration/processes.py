@@ -66,18 +66,11 @@ SOON_MISSED = {"kafka.session_timeout_seconds": 6}
 
 
 @contextlib.asynccontextmanager
-async def process(
-    stage: Stage,
-    *arguments: str,
-    module: str = "tests.integration.worker_process",
-    log: str = "worker.log",
-) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(stage: Stage, *, log: str = "worker.log") -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker process that reads; killed at the end if it still runs.
 
     Args:
         stage: The stage whose settings it gets.
-        arguments: The arguments after the settings.
-        module: The module to run.
         log: The name of the log in the stage's folder.
     """
     settings = stage.directory / "settings.yaml"
@@ -87,9 +80,8 @@ async def process(
         started = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            module,
+            "tests.integration.worker_process",
             str(settings),
-            *arguments,
             cwd=ROOT,
             env={**os.environ, **environment(stage.constants)},
             stdout=asyncio.subprocess.PIPE,
