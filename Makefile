@@ -114,7 +114,7 @@ chart: $(VENV)/.dev  ## write the chart's golden renders (needs helm, see tests/
 generate: $(VENV)/.dev  ## write the committed files that follow from the code: schemas, dashboards, reference pages
 	$(BIN)/python -m generate --write
 
-COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+COMPILE := uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 RUNTIME := --extra compression --extra crc32c --extra registry
 
 lock:  ## resolve the pinned requirements (needs uv)
