@@ -28,7 +28,6 @@ MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """Largest record that the producer sends; the broker's limit is lower."""
 STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the consumer bounds records per topic far lower. A full buffer would block delivery."""
-REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 0.01
 METADATA_AGE_SECONDS: Final = 30.0
 """Added partitions are read after it."""
@@ -151,8 +150,8 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
         broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
         broker_max_poll_interval=MAX_POLL_INTERVAL_SECONDS,
         broker_rebalance_timeout=rebalance,
-        # A join waits for the slowest member, so its response may take the whole rebalance timeout.
-        broker_request_timeout=rebalance + REQUEST_TIMEOUT_MARGIN_SECONDS,
+        # Faust's own: if seeking to the committed offsets took longer, it would never read again.
+        broker_request_timeout=MAX_POLL_INTERVAL_SECONDS,
         broker_session_timeout=session,
         consumer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
         producer_acks=-1,

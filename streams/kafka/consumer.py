@@ -251,7 +251,10 @@ class Consumer(driver.Consumer):
     async def perform_seek(self) -> None:
         """Start every assigned partition from its committed offset, with a new book."""
         self._close_books()
-        starts, committed = await self._thread.rewind()
+        epoch = self.epoch
+        starts, committed = await self._thread.rewind(epoch)
+        if self.epoch != epoch:  # revoked meanwhile; the next assignment seeks again
+            return
         self._books = {tp: OffsetBook(start) for tp, start in starts.items()}
         # The start offsets are committed, too, so that a crash does not change where the group starts.
         self._committed = dict(committed)

@@ -29,6 +29,8 @@ from streams.kafka.offsets import Bounds, first_offsets
 if TYPE_CHECKING:
     from streams.kafka.consumer import Consumer
 
+JOIN_MARGIN_SECONDS: Final = 10.0
+"""A join waits for the slowest member, so its response may take the whole rebalance timeout."""
 LEAVE_SECONDS: Final = 5.0
 """Timeout of leaving the group; a rebalance in progress can block it longer. A member that does not leave is
 removed at its session timeout."""
@@ -103,7 +105,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             isolation_level="read_committed",
             key_deserializer=as_unpacked,
             max_poll_interval_ms=round(conf.broker_max_poll_interval * 1000),
-            request_timeout_ms=round(conf.broker_request_timeout * 1000),
+            request_timeout_ms=round((conf.broker_rebalance_timeout + JOIN_MARGIN_SECONDS) * 1000),
             session_timeout_ms=round(conf.broker_session_timeout * 1000),
             rebalance_timeout_ms=round(conf.broker_rebalance_timeout * 1000),
             heartbeat_interval_ms=round(conf.broker_heartbeat_interval * 1000),
@@ -199,8 +201,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return True
 
     @in_thread
-    async def rewind(self) -> tuple[dict[TP, int], dict[TP, int]]:
-        """Seek every assigned partition to its start; return the starts, and the committed ones of them."""
+    async def rewind(self, epoch: int) -> tuple[dict[TP, int], dict[TP, int]]:
+        """Seek every assigned partition to its start; return the starts, and the committed ones of them.
+
+        Faust abandons the call at the next assignment, but the thread goes on with it; it then seeks nothing.
+        """
         client = self._ensure_consumer()
         places = list(client.assignment())
         offsets = await asyncio.gather(*(client.committed(place) for place in places))
@@ -209,7 +214,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         }
         fresh = [place for place in places if place not in committed]
         starts = committed | await first_offsets(client, fresh, self.consumer.options.starts)
-        for place, offset in starts.items():
+        for place, offset in starts.items() if self.consumer.epoch == epoch else ():
             # Also without a committed offset: records taken by an abandoned fetch would be missing.
             client.seek(place, offset)
         return {TP(*at): offset for at, offset in starts.items()}, {

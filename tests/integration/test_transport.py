@@ -140,6 +140,40 @@ async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
         await bench.commits(6)
 
 
+async def test_start_offsets_that_come_after_the_next_assignment_move_nothing(bench: Bench) -> None:
+    """A paused broker answers the lookup of an earlier assignment last; no record is read again for it."""
+    await bench.produce(4)
+    async with bench.app() as (app, hands):
+        await until(lambda: len(hands.taken) == 4, "four records")
+        await hands.ack(0, 0)
+        await hands.ack(0, 1)
+        await bench.commits(2)
+        thread = _consumer(app)._thread
+        client = thread._ensure_consumer()
+        committed = client.committed
+        asked, answer, answered = threading.Event(), threading.Event(), threading.Event()
+
+        async def late(place: TopicPartition) -> int | None:
+            offset: int | None = await committed(place)
+            asked.set()
+            await asyncio.to_thread(answer.wait)
+            answered.set()
+            return offset
+
+        client.committed = late
+        overtaken = asyncio.create_task(_consumer(app).perform_seek())
+        await until(asked.is_set, "a lookup of start offsets")
+        overtaken.cancel()
+        client.committed = committed
+        await _consumer(app).perform_seek()
+        await until(lambda: len(hands.taken) == 6, "two records again")
+        answer.set()
+        await until(answered.is_set, "the late answer")
+        await bench.produce(1)
+        await until(lambda: len(hands.taken) == 7 or app._crashed.is_set(), "the next record")
+        assert hands.places[4:] == [(0, 2), (0, 3), (0, 4)]
+
+
 async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
