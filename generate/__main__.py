@@ -16,6 +16,7 @@ from generate import (
     message_page,
     message_schemas,
     metrics_page,
+    permissions_page,
     settings_page,
     situations_page,
 )
@@ -27,6 +28,7 @@ GENERATORS: Final[Sequence[Callable[[], Mapping[Path, str]]]] = (
     message_page.files,
     corrections_page.files,
     metrics_page.files,
+    permissions_page.files,
     settings_page.files,
     command_page.files,
     dashboards.files,

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from generate.json_words import kind_of
 from generate.message_schemas import EXAMPLES, MESSAGES, json_schema
 from generate.places import DOCS
-from generate.tables import table
+from generate.tables import kind_of, table
 from streams.kafka.topics.table import TOPICS
 from streams.settings.broker import TopicSettings
 
@@ -42,13 +41,13 @@ def page() -> str:
             _message(kind.message),
             ", ".join(kind.writers) or ("producers" if kind.field == "events" else ""),
             ", ".join(kind.readers),
-            kind.cleanup,
+            "compacted" if kind.cleanup == "compact" else f"{kind.keep_hours} h",
         )
         for kind in TOPICS
     ]
     parts = [
         _INTRODUCTION,
-        table(("topic (default name)", "message", "written by", "read by", "cleanup"), rows),
+        table(("topic (default name)", "message", "written by", "read by", "kept"), rows),
     ]
     for name in MESSAGES:
         schema = json_schema(name)

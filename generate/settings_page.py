@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import yaml
 
-from generate.json_words import kind_of, resolve
 from generate.places import DOCS
-from generate.tables import table
+from generate.tables import kind_of, resolve, table
 from streams.settings.load import settings_schema
 from streams.settings.problems import Renamed, former_settings
 from streams.settings.tree import Settings

@@ -253,11 +253,10 @@ class Consumer(driver.Consumer):
         self._close_books()
         epoch = self.epoch
         starts, committed = await self._thread.rewind(epoch)
-        if self.epoch != epoch:  # revoked meanwhile; the next assignment seeks again
-            return
-        self._books = {tp: OffsetBook(start) for tp, start in starts.items()}
-        # The start offsets are committed, too, so that a crash does not change where the group starts.
-        self._committed = dict(committed)
+        if self.epoch == epoch:  # else revoked meanwhile; the next assignment seeks again
+            self._books = {tp: OffsetBook(start) for tp, start in starts.items()}
+            # The start offsets are committed, too, so that a crash does not change where the group starts.
+            self._committed = dict(committed)
 
     async def seek(self, partition: TP, offset: int) -> None:
         """Read a partition from `offset` next, forwards or backwards.

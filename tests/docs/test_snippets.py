@@ -39,7 +39,6 @@ from judge.metrics.coverage import MAX_REFERENCE_BYTES
 from streams.cli.main import run as typed
 from streams.judging.endpoints import PATIENCE
 from streams.judging.metrics import build_metric
-from streams.kafka.topics.table import TOPICS
 from streams.settings.judge import JudgeSettings
 from streams.settings.load import load_settings
 from streams.settings.tree import Settings
@@ -117,17 +116,6 @@ def test_targets_of_make_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"(?:\$ |`)make ([a-z-]+)", page.read_text(encoding="utf-8")):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-
-
-def test_topics_are_kept_as_long_as_the_table_says() -> None:
-    """The retention column of the table has the defaults."""
-    rows = re.findall(
-        r"^\| `([\w.<>-]+)` \|.*?\| (\d+) h \|", DEPLOY.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    topics = Settings().topics
-    kept = {name: kind.keep_hours for kind in TOPICS for name in kind.names(topics, ["<metric>"])}
-    assert {name: int(hours) for name, hours in rows}.items() <= kept.items()
-    assert len(rows) == 6
 
 
 def test_the_settings_are_valid(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from generate import __main__ as generate
 from generate import command_page, message_page, settings_page
 from generate.chart_page import current, table
 from generate.chart_values import UndescribedError, Value, read_values
-from generate.json_words import kind_of
 from generate.message_schemas import MESSAGES
 from generate.metrics_page import EXAMPLES, LABEL_MEANINGS, reference
+from generate.tables import kind_of
 from streams.kafka.topics.table import TOPICS
 from streams.settings.load import settings_schema
 from streams.settings.tree import Settings

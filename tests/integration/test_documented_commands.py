@@ -76,7 +76,7 @@ async def test_a_worker_needs_the_documented_topics_and_permissions(
     grants = worker_grants(settings, settings.kafka.group_id, AGENTS)
     with pytest.raises(KafkaAccessError):
         await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
-    (commands,) = blocks("docs/permissions.md", "<!-- acls: worker -->")
+    (commands,) = blocks("docs/permissions.md", "## One worker with all parts")
     typed(commands.replace(BROKER, secure_kafka.at("SCRAM")), folder)
     await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
 
