@@ -22,7 +22,7 @@ def pinned(python: tuple[int, int] = sys.version_info[:2]) -> dict[str, str]:
     }
     found: dict[str, str] = {}
     for line in _RUNTIME.read_text(encoding="utf-8").splitlines():
-        if parts := re.match(r"([\w.-]+)==([\w.!+]+)(?: ; (.+?))? \\$", line):
+        if parts := re.match(r"([\w.-]+)(?:\[.+?\])?==([\w.!+]+)(?: ; (.+?))? \\$", line):
             name, number, marker = parts.groups()
             if marker is None or Marker(marker).evaluate(target):
                 found[canonicalize_name(name)] = number

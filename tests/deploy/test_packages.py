@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.deploy.pins import pinned
@@ -32,6 +35,24 @@ def test_it_lists_exactly_the_pinned_packages() -> None:
     # The distribution of protobuf names no licence; its LICENSE file is BSD-3-Clause.
     assert [one["name"] for one in document["components"] if not one.get("licenses")] == ["protobuf"]
     assert str(ROOT) not in json.dumps(document)
+
+
+def test_packages_are_pinned_with_the_extras_that_others_require() -> None:
+    """Before pip 24, `name==1` did not pin `name[extra]`: the newest was chosen, and has no hash."""
+    text = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
+    pins = {
+        one.name: one.extras
+        for one in map(Requirement, re.findall(r"^[\w.\[\],-]+==[^ ]+", text, re.MULTILINE))
+    }
+    needed = [
+        (distribution.name, one)
+        for distribution in importlib.metadata.distributions()
+        if distribution.name != "judgestream"  # is installed without its dependencies
+        for one in map(Requirement, distribution.requires or ())
+        if one.extras and one.name in pins and (one.marker is None or one.marker.evaluate({"extra": ""}))
+    ]
+    assert needed, "some package requires an extra of another"
+    assert [(name, str(one)) for name, one in needed if not one.extras <= pins[one.name]] == []
 
 
 SCRIPT = ROOT / ".ci" / "audit.py"
