@@ -275,13 +275,16 @@ class Intake:
                 self._counts.count_event("sampled")
 
     async def _send(self, tasks: Sequence[JudgeTask]) -> None:
-        # If size may matter, the largest task is sent first and alone: if it is refused, no task was sent, so
-        # the event becomes only a dead letter.
-        sized = sorted(tasks, key=texts_chars, reverse=True) if len(tasks) > 1 else tasks
-        careful = 1 if len(sized) == 1 or texts_chars(sized[0]) > SMALL_TASK_CHARS else 0
-        for task in sized[:careful]:
-            await self._output.task(task)
-        await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
+        if len(tasks) > 1:
+            # If size may matter, the largest task is sent first and alone: if it is refused, no task was
+            # sent, so the event becomes only a dead letter.
+            first, *rest = sorted(tasks, key=texts_chars, reverse=True)
+            if texts_chars(first) > SMALL_TASK_CHARS:
+                await self._output.task(first)
+                tasks = rest
+            await asyncio.gather(*(self._output.task(task) for task in tasks))
+        else:
+            await self._output.task(tasks[0])
 
     async def _dead_letter(
         self,

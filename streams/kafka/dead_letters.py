@@ -1,10 +1,10 @@
-"""Dead letters: build them, limit their share, and send their originals again."""
+"""Dead letters: build them, find them, and send their originals again."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,6 @@ from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
 from schemas import DeadLetter, DeadLetterReason, Header
-from streams.errors import DeadLetterLimitError
 from streams.kafka.record import Record, moment
 
 WHOLE_BYTES: Final = 4 * 1024 * 1024
@@ -24,9 +23,6 @@ CUT_VALUE_BYTES: Final = 256 * 1024
 KEPT_KEY_BYTES: Final = 1024
 MAX_DETAIL_CHARS: Final = 2_000
 SMALLEST_DETAIL_CHARS: Final = 120
-
-RATIO_OVER_RECORDS: Final = 1000
-"""Number of recent records for the share of dead letters."""
 SENT_AGAIN: Final = "judgestream-sent-again"
 """Header of a resent record: the position of its dead letter."""
 
@@ -75,34 +71,6 @@ def letter_forms(
 def _text(text: str) -> str:
     """Replace characters that UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
-
-
-class DeadLetterLimit:
-    """Stops a worker that would turn every record into a dead letter: something is set wrong then."""
-
-    def __init__(self, max_ratio: float | None) -> None:
-        self._max_ratio = max_ratio
-        self._latest = defaultdict[str, deque[bool]](lambda: deque(maxlen=RATIO_OVER_RECORDS))
-        """By topic, whether each of the latest records became a dead letter."""
-
-    def finished(self, topic: str) -> None:
-        """Count a record that did not become a dead letter."""
-        if self._max_ratio is not None:
-            self._latest[topic].append(False)
-
-    def set_aside(self, topic: str) -> None:
-        """Count a record that is about to become a dead letter."""
-        if self._max_ratio is None:
-            return
-        latest = self._latest[topic]
-        latest.append(True)
-        aside = sum(latest)
-        if aside > self._max_ratio * RATIO_OVER_RECORDS:
-            raise DeadLetterLimitError(
-                f"{aside} of the latest {RATIO_OVER_RECORDS} records of {topic} would become dead letters, "
-                f"dead_letters.max_ratio is {self._max_ratio:g}; check the latest dead letters, then fix "
-                "their cause or raise the limit"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,13 +18,8 @@ from faust.exceptions import ProducerSendError
 from pydantic import TypeAdapter
 
 from schemas import Alert, DeadLetter, DeadLetterReason, Failed, JudgeTask, Scored, Unscored, is_rejudged
-from streams.errors import TooLargeError
-from streams.kafka.dead_letters import (
-    KEPT_KEY_BYTES,
-    MAX_DETAIL_CHARS,
-    DeadLetterLimit,
-    letter_forms,
-)
+from streams.errors import DeadLetterLimitError, TooLargeError
+from streams.kafka.dead_letters import KEPT_KEY_BYTES, MAX_DETAIL_CHARS, letter_forms
 from streams.kafka.decoding import Unreadable
 from streams.kafka.record import Record
 from streams.settings.broker import DeadLetterSettings, TopicSettings
@@ -36,6 +32,8 @@ LONGEST_WAIT_SECONDS: Final = 15.0
 _TASK: Final = TypeAdapter(JudgeTask)  # dumps bytes; the model's own method dumps text, to be encoded again
 TELL_AGAIN_SECONDS: Final = 60.0
 """Pause before the retry of a dead letter that is too large in every form."""
+RATIO_OVER_RECORDS: Final = 1000
+"""Number of recent records for the share of dead letters."""
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -74,7 +72,8 @@ class Output:
         self._metrics = metrics
         self._topics = topics
         self._policy = DeadLetterSettings() if policy is None else policy
-        self._limit = DeadLetterLimit(self._policy.max_ratio)
+        self._latest = defaultdict[str, deque[bool]](lambda: deque(maxlen=RATIO_OVER_RECORDS))
+        """By topic, whether each of the latest records became a dead letter."""
         self._failing: dict[str, WriteTrouble] = {}
 
     @property
@@ -123,7 +122,7 @@ class Output:
             value=_TASK.dump_json(task),
             headers=[("result_id", task.result_id.encode())],
         )
-        self._limit.finished(task.source.topic)
+        self.passed(task.source.topic)
 
     async def result(self, result: Scored | Unscored | Failed) -> None:
         """Publish a result; if it is too large, without evidence."""
@@ -139,7 +138,7 @@ class Output:
                 continue
             if not is_rejudged(result.replay_id):
                 self._metrics.observe_result(result)
-            self._limit.finished(self._topics.task_topic(result.metric))
+            self.passed(self._topics.task_topic(result.metric))
             return
         assert problem is not None, "there is at least one form"  # noqa: S101 - result_forms gives the result itself
         raise problem
@@ -163,8 +162,24 @@ class Output:
         await self.write(self._topics.monitor_state, key=key, value=value)
 
     def passed(self, topic: str) -> None:
-        """Count a record without output as processed, for the limit on dead letters."""
-        self._limit.finished(topic)
+        """Count a record that did not become a dead letter."""
+        if self._policy.max_ratio is not None:
+            self._latest[topic].append(False)
+
+    def _set_aside(self, topic: str) -> None:
+        """Count a record that is about to become a dead letter; raise if something seems to be set wrong."""
+        most = self._policy.max_ratio
+        if most is None:
+            return
+        latest = self._latest[topic]
+        latest.append(True)
+        aside = sum(latest)
+        if aside > most * RATIO_OVER_RECORDS:
+            raise DeadLetterLimitError(
+                f"{aside} of the latest {RATIO_OVER_RECORDS} records of {topic} would become dead letters, "
+                f"dead_letters.max_ratio is {most:g}; check the latest dead letters, then fix their cause or "
+                "raise the limit"
+            )
 
     async def dead_letter(
         self, record: Record, reason: DeadLetterReason, detail: str, *, event_id: str | None = None
@@ -174,7 +189,7 @@ class Output:
         If every form is too large, `dead_letters.when_refused` decides: the record is skipped, counted and
         logged, or the write is retried and no later offset of the partition is committed.
         """
-        self._limit.set_aside(record.topic)
+        self._set_aside(record.topic)
         forms = partial(letter_forms, record, reason, detail, event_id=event_id, failed_at=datetime.now(UTC))
         while not await self._written(forms(), record.key):
             place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}

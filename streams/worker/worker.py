@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ from streams.judging.budget import Spending
 from streams.judging.leasing import Leasing
 from streams.judging.metrics import build_metrics
 from streams.kafka.access.errors import explain
-from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.app import App, Pipeline, add_agent, build_app
 from streams.kafka.consumer import Consumer, ConsumerOptions
 from streams.kafka.delivery import BufferLimit
 from streams.kafka.offsets import Move
@@ -39,7 +40,6 @@ from streams.telemetry.exposition import PartitionState
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.logs import settings_masker
 from streams.worker.health import Health
-from streams.worker.pipeline import Pipeline
 from streams.worker.status import Status
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ class Worker:
         self.options = self._options()
         self.app: App = build_app(settings.kafka, group_id=self.group_id, options=self.options)
         self.output = Output(
-            lambda: self.app.producer, self.metrics, settings.topics, policy=settings.dead_letters
+            partial(getattr, self.app, "producer"),
+            self.metrics,
+            settings.topics,
+            policy=settings.dead_letters,
         )
         self.pipelines: list[Pipeline] = []
         self.before_finish: list[Callable[[], None]] = []

@@ -26,13 +26,12 @@ from prometheus_client import CollectorRegistry
 import streams.kafka.app
 from schemas import result_id
 from streams.errors import TooLargeError
-from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.app import App, Pipeline, add_agent, build_app
 from streams.kafka.consumer import ConsumerOptions
 from streams.kafka.delivery import BufferLimit
 from streams.kafka.output import Output
 from streams.settings.broker import TopicSettings
 from streams.telemetry.instruments import Metrics
-from streams.worker.pipeline import Pipeline
 from tests.integration.bench import Bench, Hands
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from schemas import RESULT, DeadLetter, Scored
 from streams.errors import DeadLetterLimitError, TooLargeError
 from streams.kafka import output as module
-from streams.kafka.dead_letters import CUT_VALUE_BYTES, WHOLE_BYTES, DeadLetterLimit, letter_forms
+from streams.kafka.dead_letters import CUT_VALUE_BYTES, WHOLE_BYTES, letter_forms
 from streams.kafka.output import Output
 from streams.kafka.record import Record, moment
 from streams.settings.broker import DeadLetterSettings, TopicSettings
@@ -84,9 +84,9 @@ class _SmallTopic(_Sender):
 TOPICS = TopicSettings(scores="s", dead_letters="d", alerts="a", tasks_prefix="t.")
 
 
-def _output(sender: _Sender) -> tuple[Output, Metrics]:
+def _output(sender: _Sender, policy: DeadLetterSettings | None = None) -> tuple[Output, Metrics]:
     metrics = Metrics(CollectorRegistry())
-    return Output(lambda: sender, metrics, TOPICS), metrics
+    return Output(lambda: sender, metrics, TOPICS, policy=policy), metrics
 
 
 @pytest.fixture
@@ -176,9 +176,7 @@ def test_timestamps_that_are_none(timestamp: float | None, expected: datetime | 
 
 
 async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settings_say_so() -> None:
-    metrics = Metrics(CollectorRegistry())
-    policy = DeadLetterSettings(when_refused="skip")
-    output = Output(lambda: _Sender(limit=10), metrics, TOPICS, policy=policy)
+    output, metrics = _output(_Sender(limit=10), DeadLetterSettings(when_refused="skip"))
     await output.dead_letter(_record(), "undecodable", "not JSON")
     count = metrics.registry.get_sample_value
     assert count("judgestream_dead_letters_skipped_total", {"reason": "undecodable"}) == 1
@@ -256,21 +254,25 @@ def test_a_huge_record_is_truncated_at_once() -> None:
     assert all(one.truncated for one in _forms(_record(value=b"v" * (WHOLE_BYTES + 1))))
 
 
-def test_a_share_of_the_latest_records(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_share_of_the_latest_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """With max_ratio 0.5 of the latest ten records (1,000 outside this test) the sixth letter raises."""
-    monkeypatch.setattr("streams.kafka.dead_letters.RATIO_OVER_RECORDS", 10)
-    unlimited = DeadLetterLimit(None)
-    for _ in range(100):
-        unlimited.set_aside("t")
-    limit = DeadLetterLimit(0.5)
+    monkeypatch.setattr(module, "RATIO_OVER_RECORDS", 10)
+    unlimited, _ = _output(_Sender())
+    limit, _ = _output(_Sender(), DeadLetterSettings(max_ratio=0.5))
+
+    async def set_aside(topic: str, output: Output = limit) -> None:
+        await output.dead_letter(_record(topic=topic), "undecodable", "not JSON")
+
+    for _ in range(20):
+        await set_aside("t", unlimited)
     for _ in range(5):
-        limit.set_aside("t")
-        limit.set_aside("u")
-        limit.finished("t")
-    limit.finished("t")  # the oldest, a dead letter, leaves the window: 4 of 10
-    limit.set_aside("t")  # a good one leaves the window: 5 of 10
-    limit.set_aside("t")  # a dead letter leaves the window: 5 of 10
+        await set_aside("t")
+        await set_aside("u")
+        limit.passed("t")
+    limit.passed("t")  # the oldest, a dead letter, leaves the window: 4 of 10
+    await set_aside("t")  # a good one leaves the window: 5 of 10
+    await set_aside("t")  # a dead letter leaves the window: 5 of 10
     with pytest.raises(DeadLetterLimitError, match=r"6 of the latest 10 records of t"):
-        limit.set_aside("t")
+        await set_aside("t")
     with pytest.raises(DeadLetterLimitError, match=r"records of u"):
-        limit.set_aside("u")  # six of six
+        await set_aside("u")  # six of six

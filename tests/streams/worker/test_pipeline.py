@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import DrainingError, JudgeConfigurationError
 from streams.errors import DeadLetterLimitError, SettingsError
+from streams.kafka.app import Pipeline
 from streams.kafka.topics.table import AgentName
 from streams.settings.tree import Settings
 from streams.worker.agents import add_agents
-from streams.worker.pipeline import Pipeline
 from streams.worker.run import LONGEST_STOP_SECONDS, stop_seconds
 from streams.worker.worker import KEEP_SECONDS, Worker
 
