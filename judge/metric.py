@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, Protocol, Self
 
 from judge.chat import ChatRequest
-from judge.text.normal import compared_chars
+from judge.text.normal import beyond_ascii, compared_chars
 from schemas import (
     ChatMessage,
     Correction,
@@ -282,6 +282,6 @@ def size_of(text: str) -> int:
     """Return the size of one text; see `reading_size`."""
     if text.isascii() or len(text) > READ_AT_ONCE:
         return len(text)  # beyond the limit already; counting exactly would take time
-    plain = len(text.encode("ascii", "ignore"))
+    beyond = beyond_ascii(text)
     # Invisible characters are not compared, but processed.
-    return plain + WEIGHT_BEYOND_ASCII * (max(compared_chars(text), len(text)) - plain)
+    return len(text) - len(beyond) + WEIGHT_BEYOND_ASCII * max(compared_chars(beyond), len(beyond))
