@@ -1,29 +1,120 @@
 """One consumer group of the classic protocol: membership, rebalances, generations.
 
 The rules are those of Kafka's classic group coordinator (KIP-62 timeouts, KIP-394 two-step joins),
-without static members. Its states: `GroupState`.
+without static members.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
-from streams.embedded.members import (
-    GroupMember,
-    GroupState,
-    Identity,
-    JoinReply,
-    JoinRequest,
-    SyncReply,
-    preferred_protocol,
-    shared_protocols,
-)
 from streams.embedded.wire import ErrorCode
 
 _MAX_SESSION_TIMEOUT_SECONDS: Final = 1800.0
+
+
+class GroupState(Enum):
+    """The state of a group; the values are Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """A member's request to join the next generation."""
+
+    session_timeout_seconds: float
+    rebalance_timeout_seconds: float
+    member_id: str
+    """Empty for a new member."""
+    protocol_type: str
+    protocols: Mapping[str, bytes]
+    """Assignment strategies in order of preference, each with the member's subscription."""
+    client_id: str
+    client_host: str
+    two_steps: bool
+    """Whether a new member first receives an id and must rejoin with it (KIP-394)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReply:
+    """The member's generation; the leader also receives the members, to assign partitions."""
+
+    error: ErrorCode = ErrorCode.NONE
+    generation: int = -1
+    protocol: str = ""
+    leader_id: str = ""
+    member_id: str = ""
+    members: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReply:
+    """A member's assigned partitions, in the clients' own encoding."""
+
+    error: ErrorCode = ErrorCode.NONE
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A member's identity, as sent with each request."""
+
+    member_id: str
+    generation: int
+
+
+@dataclass(slots=True)
+class GroupMember:
+    """A group's record of a member. `joining` and `syncing` are the replies it waits for."""
+
+    member_id: str
+    request: JoinRequest
+    """Its latest join."""
+    last_seen: float
+    assignment: bytes = b""
+    joining: asyncio.Future[JoinReply] | None = field(default=None, repr=False)
+    syncing: asyncio.Future[SyncReply] | None = field(default=None, repr=False)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a reply and therefore sends no heartbeats."""
+        return self.joining is not None or self.syncing is not None
+
+    def answer_join(self, reply: JoinReply) -> None:
+        waiting, self.joining = self.joining, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reply)
+
+    def answer_sync(self, reply: SyncReply) -> None:
+        waiting, self.syncing = self.syncing, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reply)
+
+    def dismiss(self, error: ErrorCode) -> None:
+        self.answer_join(JoinReply(error=error, member_id=self.member_id))
+        self.answer_sync(SyncReply(error=error))
+
+
+def shared_protocols(wanted: Iterable[str], others: Collection[GroupMember]) -> list[str]:
+    """Return the requested strategies that all other members support."""
+    return [name for name in wanted if all(name in other.request.protocols for other in others)]
+
+
+def preferred_protocol(members: Collection[GroupMember]) -> str:
+    """Return the strategy that all members support and most prefer; empty without members."""
+    shared = (shared_protocols(member.request.protocols, members) for member in members)
+    votes = Counter(names[0] for names in shared if names)
+    return max(votes, key=lambda name: votes[name], default="")
 
 
 class ConsumerGroup:
@@ -118,7 +209,7 @@ class ConsumerGroup:
         silent = [
             member.member_id
             for member in self.members.values()
-            if not member.is_waiting and now - member.last_seen > member.session_timeout_seconds
+            if not member.is_waiting and now - member.last_seen > member.request.session_timeout_seconds
         ]
         for member_id in silent:
             self._remove(member_id)
@@ -154,9 +245,9 @@ class ConsumerGroup:
         if request.member_id not in self.members:
             return JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id)
         member = self.members[request.member_id]
-        unchanged = member.protocols == dict(request.protocols)
+        unchanged = member.request.protocols == request.protocols
         is_leader = request.member_id == self._leader_id
-        member.update(request, now=_now())
+        member.request, member.last_seen = request, _now()
         # The reply to its last join was lost: the generation is unchanged. A leader rejoins a stable group
         # because its assignment has changed.
         if unchanged and (
@@ -166,15 +257,7 @@ class ConsumerGroup:
         return member
 
     def _add(self, request: JoinRequest, member_id: str) -> GroupMember:
-        member = GroupMember(
-            member_id=member_id,
-            client_id=request.client_id,
-            client_host=request.client_host,
-            session_timeout_seconds=request.session_timeout_seconds,
-            rebalance_timeout_seconds=request.rebalance_timeout_seconds,
-            protocols=dict(request.protocols),
-            last_seen=_now(),
-        )
+        member = GroupMember(member_id, request, last_seen=_now())
         if not self.members:
             self.protocol_type = request.protocol_type
         self.members[member_id] = member
@@ -234,7 +317,8 @@ class ConsumerGroup:
         listed: tuple[tuple[str, bytes], ...] = ()
         if member.member_id == self._leader_id:
             listed = tuple(
-                (other.member_id, other.protocols.get(self.protocol, b"")) for other in self.members.values()
+                (other.member_id, other.request.protocols.get(self.protocol, b""))
+                for other in self.members.values()
             )
         return JoinReply(
             generation=self.generation,
@@ -245,7 +329,7 @@ class ConsumerGroup:
         )
 
     def _longest_rebalance_timeout_seconds(self) -> float:
-        return max((member.rebalance_timeout_seconds for member in self.members.values()), default=0.0)
+        return max((one.request.rebalance_timeout_seconds for one in self.members.values()), default=0.0)
 
     def _set_timer(self, seconds: float | None) -> None:
         if self._timer is not None:

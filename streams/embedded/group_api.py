@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streams.embedded.group import ConsumerGroup
-from streams.embedded.members import GroupMember, Identity, JoinRequest
+from streams.embedded.group import ConsumerGroup, GroupMember, Identity, JoinRequest
 from streams.embedded.topics import Topics
 from streams.embedded.wire import Api, ApiKey, ErrorCode, Request, Writer
 
@@ -233,8 +232,9 @@ class GroupApis:
             group = self._coordinator.find(group_id)
 
             def write_member(member: GroupMember) -> None:
-                reply.strings(member.member_id, member.client_id, member.client_host)
-                reply.byte_string(member.protocols.get(group.protocol, b""))
+                request = member.request
+                reply.strings(member.member_id, request.client_id, request.client_host)
+                reply.byte_string(request.protocols.get(group.protocol, b""))
                 reply.byte_string(member.assignment)
 
             reply.int16(ErrorCode.NONE)

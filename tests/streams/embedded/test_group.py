@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streams.embedded.group import ConsumerGroup
+from streams.embedded.group import ConsumerGroup, GroupState, Identity, JoinReply, JoinRequest
 from streams.embedded.group_api import CommittedOffset, GroupCoordinator
-from streams.embedded.members import GroupState, Identity, JoinReply, JoinRequest
 from streams.embedded.wire import ErrorCode
 
 if TYPE_CHECKING:

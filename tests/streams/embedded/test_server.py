@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streams.embedded.broker import ApiTable
 from streams.embedded.data_api import DataApis
 from streams.embedded.group_api import GroupApis, GroupCoordinator
-from streams.embedded.server import ApiTable
 from streams.embedded.topic_api import TopicApis
 from streams.embedded.topics import Topics
 from streams.embedded.wire import ApiKey, ErrorCode, MalformedRequestError, Reader, Writer
