@@ -60,7 +60,8 @@ async def _watch(counted: str, registry: CollectorRegistry, pace: Pace) -> None:
 def _count(registry: CollectorRegistry, name: str) -> int:
     # The one collector that counts: fifty scrapes a second of all would be a twentieth of the worker's work.
     # Events are counted by one without `describe`, which the registry cannot restrict itself to.
-    counting = next((one for one in list(registry._collector_to_names) if _counts(one, name)), None)  # noqa: SLF001 - as above
+    collectors: list[Any] = list(registry._collector_to_names)  # noqa: SLF001 - as above
+    counting = next((one for one in collectors if _counts(one, name)), None)
     families = () if counting is None else counting.collect()
     return int(sum(sample.value for family in families for sample in family.samples if sample.name == name))
 

@@ -29,8 +29,7 @@ from schemas import JudgeTask, QAEvent
 from streams.batch.results import Texts
 from streams.batch.sources import Line, misspelt, names_of
 from streams.errors import DecodeError
-from streams.intake.joining.intakes import joined
-from streams.intake.joining.join import Join, JoinBounds, OpenGroup, StreamClock
+from streams.intake.joining.join import Join, JoinBounds, OpenGroup, StreamClock, joined
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, RecordReader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Selector, metric_routes, reading_policy, sampling_policy

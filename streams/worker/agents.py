@@ -12,8 +12,7 @@ import structlog
 
 from schemas import Alert
 from streams.errors import SettingsError
-from streams.intake.joining.gathering import Joining
-from streams.intake.joining.intakes import ConversationIntake, GroupIntake
+from streams.intake.joining.intakes import ConversationIntake, GroupIntake, Joining
 from streams.intake.joining.join import JoinBounds
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_reader
 from streams.intake.selector import Intake, Selector, metric_routes, reading_policy, sampling_policy

@@ -1,33 +1,250 @@
 """The intakes that join: parts of traces to one event each, and events of a conversation.
 
-A conversation's events are judged singly, and together once it is idle.
+A conversation's events are judged singly, and together once it is idle. The commit of records whose group is
+open is delayed until the group's output is written. Kafka is the store: after a crash the records of an open
+group are redelivered. Records of the group before the committed offset are reread once, so that the rest of a
+group is not taken for the whole.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TypeVar
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
-from schemas import ChatMessage, QAEvent
-from schemas.event import MAX_MESSAGES
-from streams.errors import DecodeError
-from streams.intake.joining.gathering import Gathering, Joining
+import structlog
+
+from schemas import QAEvent
+from streams.errors import DecodeError, SettingsError
+from streams.intake.joining.join import Join, JoinBounds, OpenGroup, StreamClock, joined
 from streams.intake.reader import GroupSampler, read_beside
 from streams.intake.selector import Intake
+from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
+from streams.telemetry.instruments import Metrics
+from streams.telemetry.logs import where
 
+_log = structlog.stdlib.get_logger(__name__)
+
+SHORTEST_SLEEP_SECONDS: Final = 0.02
+LONGEST_SLEEP_SECONDS: Final = 1.0
+READ_BACK_SECONDS: Final = 120.0
+"""Timeout of rereading; groups across the committed offset lack the records not reached by then."""
 T = TypeVar("T")
+
+
+def _polled_now(_topic: str, _partition: int) -> float:
+    return time.time()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """How groups are joined in one worker."""
+
+    counts: Metrics
+    bounds: JoinBounds
+    past: TopicReader
+    """Rereads the records before the first offset."""
+    polled: Callable[[str, int], float | None] = _polled_now
+    """Time of the last response about a partition, if everything is read; see `StreamClock.look`."""
+    is_member: Callable[[], bool] = lambda: True
+    """Whether the group has confirmed the assignment within its session timeout."""
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+
+
+class Gathering(ABC, Generic[T]):
+    """Collects the groups of one worker; a subclass handles its records.
+
+    Args:
+        noun: What a group is called.
+        intake: Takes the events, and writes the dead letters.
+        is_key: Whether a record's key is the group's, so that the whole group is on one partition.
+        key_problem: Returns the message about records with another key.
+        is_complete: Whether the parts so far complete a group; None if that is never known.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        joining: Joining,
+        intake: Intake,
+        *,
+        is_key: Callable[[bytes | None, str], bool],
+        key_problem: Callable[[str], str],
+        is_complete: Callable[[Sequence[T]], bool] | None = None,
+    ) -> None:
+        self._intake = intake
+        self._is_key = is_key
+        self._key_problem = key_problem
+        self._noun = noun
+        self._joining = joining
+        self._join = Join[T](joining.bounds, is_complete=is_complete)
+        self._waiting: dict[OpenGroup[T], list[tuple[Record, asyncio.Future[None]]]] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self._finishing: dict[str, asyncio.Task[None]] = {}
+        self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
+        self._keyed: dict[str, bool] = {}
+        joining.counts.set("judgestream_joins_open", noun, to=lambda: len(self._join))
+        joining.counts.set("judgestream_joins_late_records", noun, to=lambda: self._join.late)
+
+    @abstractmethod
+    async def become(self, record: Record, parts: list[T]) -> None:
+        """Write the output of a closed group; the record is the first of its records."""
+
+    @abstractmethod
+    async def parts_of(self, record: Record) -> Mapping[str, list[T]]:
+        """Return a record's parts by group; raises DecodeError."""
+
+    async def on_surprise(self, record: Record, error: Exception) -> None:
+        """Write a dead letter after an unexpected error."""
+        await self._intake.on_surprise(record, error)
+
+    def release(self) -> None:
+        """Abandon all open groups on a revocation; the next owner reads their records again."""
+        if self._closing is not None:
+            self._closing.cancel()
+        for _, task in self._read_back.values():
+            task.cancel()
+        self._read_back.clear()
+        self._join.release()
+        for waiting in self._waiting.values():
+            for _, future in waiting:
+                future.cancel()
+        self._waiting.clear()
+
+    async def add(self, record: Record, parts: Mapping[str, list[T]]) -> None:
+        """Add the parts in a record; return when the output of its groups is written."""
+        if any(not self._is_key(record.key, key) for key in parts):
+            await self._check_keys(record)
+        await self._know_the_past(record)
+        clock = self._join.clock((record.topic, record.partition))
+        clock.read(record.timestamp, wall=self._joining.clock())
+        futures: list[asyncio.Future[None]] = []
+        size = len(record.value or b"") // len(parts)
+        for key, own in parts.items():
+            group = self._join.add(clock, key, own, size=size)
+            if group is not None:
+                future = asyncio.get_running_loop().create_future()
+                self._waiting.setdefault(group, []).append((record, future))
+                futures.append(future)
+            elif key in self._finishing:
+                # Late, or redelivered after a rebalance: finished only when the group's output is written.
+                futures.append(asyncio.shield(self._finishing[key]))
+        self._close_due()
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.create_task(self._keep_closing())
+        await asyncio.gather(*futures)
+
+    async def _check_keys(self, record: Record) -> None:
+        keyed = self._keyed.get(record.topic)
+        if keyed is None:
+            # With one partition a group is always complete.
+            keyed = self._keyed[record.topic] = await self._joining.past.partitions(record.topic) <= 1
+        if not keyed:
+            got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
+            place = f"{record.topic}[{record.partition}]@{record.offset}"
+            raise SettingsError([self._key_problem(f"(got {got} at {place})")])
+
+    async def _keep_closing(self) -> None:
+        while (wait := self._join.wait) is not None:
+            await asyncio.sleep(min(max(wait, SHORTEST_SLEEP_SECONDS), LONGEST_SLEEP_SECONDS))
+            for (topic, partition), clock in self._join.clocks.items():
+                clock.look(self._joining.polled(topic, partition))
+            self._close_due()
+
+    def _close_due(self) -> None:
+        if not self._joining.is_member():
+            return  # a process that was stopped: its partitions may have another owner
+        self._join.forget_past()
+        for group in self._join.due():
+            self._joining.counts.count("judgestream_joins_closed_total", self._noun, str(group.closed))
+            self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
+
+    async def _finish(self, group: OpenGroup[T], waiting: list[tuple[Record, asyncio.Future[None]]]) -> None:
+        """Write the output of a group, then finish its records."""
+        first = waiting[0][0]
+        try:
+            try:
+                await self.become(first, group.parts)
+            except Exception as error:  # noqa: BLE001 - one group must not stop the others
+                _log.error(
+                    f"unexpected error: the {self._noun} becomes a dead letter",
+                    **{f"{self._noun}_id": group.key},
+                    error=type(error).__name__,
+                    where=where(error),
+                )
+                await self.on_surprise(first, error)
+        except Exception as error:  # noqa: BLE001 - it is passed to the waiting records
+            for _, future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+        else:
+            for _, future in waiting:
+                if not future.done():
+                    future.set_result(None)
+        finally:
+            del self._finishing[group.key]
+
+    # The records before the first offset
+
+    async def _know_the_past(self, record: Record) -> None:
+        """Reread, once per assignment, the records of this partition before the first one."""
+        place = (record.topic, record.partition)
+        generation = record.generation_id
+        known = self._read_back.get(place)
+        if known is None or known[0] != generation:
+            known = self._read_back[place] = (generation, asyncio.create_task(self._read_past(record)))
+        await asyncio.shield(known[1])
+
+    async def _read_past(self, record: Record) -> None:
+        if record.offset == 0 or record.timestamp is None:
+            return
+        since = record.timestamp - self._joining.bounds.longest
+        try:
+            async with asyncio.timeout(READ_BACK_SECONDS):
+                records = self._joining.past.read_since(
+                    record.topic, record.partition, since=since, before=record.offset
+                )
+                clock = self._join.clock((record.topic, record.partition))
+                clock.read(record.timestamp, wall=self._joining.clock())
+                async for one in records:
+                    await self._recall(clock, one)
+        except Exception as error:  # noqa: BLE001 - only groups across the committed offset lack parts
+            _log.warning(
+                f"rereading failed: a {self._noun} that began before this offset may be incomplete",
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                error=repr(error),
+            )
+
+    async def _recall(self, clock: StreamClock, record: Any) -> None:
+        try:
+            parts = await self.parts_of(record)
+        except DecodeError:
+            return
+        for key, own in parts.items():
+            self._join.recall(clock, key, own, size=len(record.value) // len(parts))
 
 
 class GroupIntake(Gathering[T]):
     """Decides the outcome of groups, such as traces."""
 
     def __init__(self, *, sampler: GroupSampler[T], intake: Intake, joining: Joining) -> None:
+        reader = self._reader = sampler.reader
         self._sampler = sampler
-        self._reader = sampler.reader
-        super().__init__(self._reader.noun, joining, self._reader.is_complete)
-        self._intake = intake
+        super().__init__(
+            reader.noun,
+            joining,
+            intake,
+            is_key=reader.is_key,
+            key_problem=reader.key_problem,
+            is_complete=reader.is_complete,
+        )
         self._counts = joining.counts
 
     async def handle(self, record: Record) -> None:
@@ -44,15 +261,6 @@ class GroupIntake(Gathering[T]):
                 await self.become(record, parts)
         elif groups:
             await self.add(record, groups)
-
-    async def on_surprise(self, record: Record, error: Exception) -> None:
-        await self._intake.on_surprise(record, error)
-
-    def is_key(self, key: bytes | None, group: str) -> bool:
-        return self._reader.is_key(key, group)
-
-    def key_problem(self, got: str) -> str:
-        return self._reader.key_problem(got)
 
     async def parts_of(self, record: Record) -> dict[str, list[T]]:
         return self._sampler.read(record)[0]
@@ -78,91 +286,42 @@ class ConversationIntake(Gathering[QAEvent]):
     """Decides the outcome of events that belong to conversations."""
 
     def __init__(self, *, events: Intake, whole: Intake, joining: Joining) -> None:
-        super().__init__("conversation", joining)
+        super().__init__(
+            "conversation", joining, events, is_key=_is_conversation, key_problem=_conversation_problem
+        )
         self._policy = events.selector.policy
-        self._events = events
         self._whole = whole
 
     async def handle(self, record: Record) -> None:
         """Take one record; return when its event and, if sampled, its conversation are processed."""
         try:
-            event = await self._events.read(record)
+            event = await self._intake.read(record)
         except DecodeError as error:
-            await self._events.refuse(record, error)
+            await self._intake.refuse(record, error)
             return
-        of_event = self._events.take(record, event, in_conversation=event.conversation_id is not None)
+        of_event = self._intake.take(record, event, in_conversation=event.conversation_id is not None)
         if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
             await of_event
             return
         # At once: until its task is written, its conversation would be closed without it.
         await asyncio.gather(self.add(record, {event.conversation_id: [event]}), of_event)
 
-    async def on_surprise(self, record: Record, error: Exception) -> None:
-        await self._events.on_surprise(record, error)
-
-    def is_key(self, key: bytes | None, group: str) -> bool:
-        return key == group.encode("utf-8", "surrogatepass")
-
-    def key_problem(self, got: str) -> str:
-        return (
-            "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation "
-            f"is spread over partitions {got}; use that key, or remove unit: conversation"
-        )
-
     async def become(self, record: Record, events: list[QAEvent]) -> None:
         await self._whole.take(record, joined(events), in_conversation=True)
 
     async def parts_of(self, record: Record) -> dict[str, list[QAEvent]]:
-        event = await self._events.read(record)
+        event = await self._intake.read(record)
         if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
             return {}
         return {event.conversation_id: [event]}
 
 
-def joined(events: Sequence[QAEvent]) -> QAEvent:
-    """Return one event for all events of a conversation.
+def _is_conversation(key: bytes | None, group: str) -> bool:
+    return key == group.encode("utf-8", "surrogatepass")
 
-    Its id is the conversation's, its `messages` are the latest 200 turns, and the rest is the last event's.
-    An event with the conversation so far, or its latest messages, adds its new messages; another event adds
-    its question and answer.
-    Duplicates are ignored; there must be at least one event.
-    """
-    distinct = {event.event_id: event for event in reversed(events)}
-    in_order = list(reversed(distinct.values()))
-    if all(event.occurred_at is not None for event in in_order):
-        in_order.sort(key=lambda event: (event.occurred_at is None, event.occurred_at))
-    turns: list[ChatMessage] = []
-    for event in in_order:
-        said = _said(event)
-        turns += said[_repeated(turns, said) if event.messages else 0 :]
-    last = in_order[-1]
-    return last.model_copy(
-        update={"event_id": last.conversation_id, "messages": tuple(turns[-MAX_MESSAGES:])}
+
+def _conversation_problem(got: str) -> str:
+    return (
+        "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation is "
+        f"spread over partitions {got}; use that key, or remove unit: conversation"
     )
-
-
-def _said(event: QAEvent) -> list[ChatMessage]:
-    """Return the turns of an event, including its answer."""
-    answer = ChatMessage(role="assistant", content=event.answer)
-    if not event.messages:
-        return [ChatMessage(role="user", content=event.question), answer]
-    return [*event.messages] if event.messages[-1].role == "assistant" else [*event.messages, answer]
-
-
-def _repeated(turns: Sequence[ChatMessage], said: Sequence[ChatMessage]) -> int:
-    """Return how many first messages of an event repeat the last turns before it (Knuth, Morris, Pratt)."""
-    fallbacks = [0]
-    for message in said[1:]:
-        fallbacks.append(_longer(fallbacks[-1], message, said, fallbacks))
-    matched = 0
-    for turn in turns[-len(said) :]:
-        if matched == len(said):
-            matched = fallbacks[-1]
-        matched = _longer(matched, turn, said, fallbacks)
-    return matched
-
-
-def _longer(matched: int, message: ChatMessage, said: Sequence[ChatMessage], fallbacks: list[int]) -> int:
-    while matched and said[matched] != message:
-        matched = fallbacks[matched - 1]
-    return matched + (said[matched] == message)

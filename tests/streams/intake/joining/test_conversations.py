@@ -16,9 +16,8 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from schemas import QAEvent
 from streams.errors import DecodeError, SettingsError
-from streams.intake.joining.gathering import Joining
-from streams.intake.joining.intakes import ConversationIntake, joined
-from streams.intake.joining.join import JoinBounds
+from streams.intake.joining.intakes import ConversationIntake, Joining
+from streams.intake.joining.join import JoinBounds, joined
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Intake, Route, Selector
 from streams.kafka.record import Record

@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from judge.metrics.coverage import Coverage
 from streams.errors import SettingsError
-from streams.intake.joining.gathering import Joining
-from streams.intake.joining.intakes import GroupIntake
+from streams.intake.joining.intakes import GroupIntake, Joining
 from streams.intake.joining.join import JoinBounds
 from streams.intake.reader import GroupSampler
 from streams.intake.reading.otlp.reader import OtlpReader
