@@ -43,7 +43,6 @@ REFUSAL = JudgeConfigurationError("answered 401")
 
 @asynccontextmanager
 async def waiting(judge: RetryingJudge) -> AsyncIterator[asyncio.Task[object]]:
-    """Judge twenty answers meanwhile."""
     judging: asyncio.Task[object] = asyncio.create_task(judge_all(judge, ["a"] * 20))
     yield judging
     judging.cancel()
@@ -82,7 +81,6 @@ async def test_a_refused_key_is_bad_configuration_at_any_patience(seconds: float
 
 @virtually
 async def test_a_key_refused_after_answers_is_an_outage() -> None:
-    """A key refused after a verdict is an outage, because the configuration has worked."""
     server = Server(lambda *_: 0.1)
     judge, pool, _ = pooled(server, confirm_seconds=2)
     await judge_all(judge, ["a"])
@@ -281,7 +279,6 @@ def test_values_of_another_tools_table_are_normalized(tmp_path: Path) -> None:
 
 
 def test_a_row_with_too_many_cells_is_invalid() -> None:
-    """A row with more cells than the header is invalid; the other rows are read."""
     data = b"event_id,question,answer\n1,q,Yes, but,no\n\n2,q,a,,\n"
     first, second = read_lines(io.BytesIO(data), "csv", "f")
     assert first.problem == "cells: must be at most 3, got 5; quote texts with ','"
@@ -301,7 +298,6 @@ def test_a_row_with_too_many_cells_is_invalid() -> None:
     ],
 )
 def test_another_format_is_named(data: bytes, form: Format, words: str) -> None:
-    """Content of another format raises an error with the option that reads it."""
     with pytest.raises(SettingsError, match=words.replace("(", r"\(")):
         list(read_lines(io.BytesIO(data), form, "f"))
 
@@ -333,7 +329,6 @@ def test_an_event_without_an_id_has_its_lines_number(value: bytes, found: str) -
 
 @given(st.binary(max_size=200), st.sampled_from(["jsonl", "json", "csv"]))
 def test_no_bytes_break_the_reader(data: bytes, form: Format) -> None:
-    """Any bytes give lines or a SettingsError, and each line an event or its problem."""
     ingest = JsonReader(max_event_bytes=1_000)
     try:
         for line in read_lines(io.BytesIO(data), form, "f"):

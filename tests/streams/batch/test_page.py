@@ -114,7 +114,6 @@ def _report() -> str:
 
 
 def test_the_page_without_rows_has_no_script() -> None:
-    """A page of a summary alone has no script."""
     assert "<script" not in page("f", Tally([MetricTally("relevance", (1, 5))]))
 
 

@@ -32,7 +32,6 @@ def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
 
 
 def test_results_that_are_there_stay_until_others_are_complete(tmp_path: Path) -> None:
-    """Existing results are an error; with `overwrite` they are replaced when the new ones are complete."""
     out = tmp_path / "out.jsonl"
     out.write_text("old")
     with pytest.raises(SettingsError, match=r"exists; add --resume .* or --overwrite"):
@@ -46,7 +45,6 @@ def test_results_that_are_there_stay_until_others_are_complete(tmp_path: Path) -
 
 
 def test_a_run_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
-    """A run without results changes no file."""
     out = tmp_path / "out.jsonl"
     out.write_text("old")
     assert open_results(out, "jsonl", source=None, overwrite=True).leave() is None
@@ -55,7 +53,6 @@ def test_a_run_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
-    """The next run keeps the complete scores, not what failed nor a truncated last line."""
     out = tmp_path / "out.jsonl"
     first = open_results(out, "jsonl", source=None)
     first.write(scored(1, 4), scored(2, 5), failed(7))
@@ -127,7 +124,6 @@ def test_a_full_disk_closes_the_file_and_names_it(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_resumed_is_named(tmp_path: Path) -> None:
-    """Resuming a table or another file, and writing to a folder or a missing folder, are errors."""
     table, other = tmp_path / "out.csv", tmp_path / "out.jsonl"
     table.write_text("a,b")
     other.write_text('{"event_id": "1"}\n')
@@ -194,7 +190,6 @@ def test_only_the_ten_lowest_are_kept() -> None:
 
 
 def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
-    """One unknown price makes the total cost unknown; tokens are still summed."""
     spending = TokenCost()
     spending.add(Usage(input_tokens=10, output_tokens=1), 0.5)
     assert spending.cost_usd == 0.5
@@ -229,7 +224,6 @@ def test_a_paired_difference_by_hand() -> None:
 
 
 def test_a_fall_beyond_chance_is_one() -> None:
-    """Twenty pairs that fall by one or two points are significantly worse."""
     before = [scored(number, 5) for number in range(20)]
     now = [scored(number, 4 - number % 2) for number in range(20)]
     assert compare("relevance", before, now).is_worse
@@ -237,7 +231,6 @@ def test_a_fall_beyond_chance_is_one() -> None:
 
 
 def test_no_pairs_no_interval() -> None:
-    """Without pairs, or with one pair, there is no interval."""
     found = compare("relevance", [], [scored(1, 5)])
     assert (found.pairs, found.difference, found.interval, found.is_worse) == (0, None, None, False)
     assert "no event was scored in both runs" in found.text()

@@ -57,7 +57,6 @@ def event(number: int, **fields: Any) -> Record:
 
 
 async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
-    """Events are sampled as in the live stream; each record is counted."""
     half = settings(sampling={"default_rate": 0.5})
     records = [*map(event, range(100)), Record("qa.events", 0, 100, 1.0, None, b"nonsense")]
     policy = sampling_policy(half.sampling)
@@ -72,7 +71,6 @@ async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
 
 
 async def test_only_the_parts_that_fell_are_judged() -> None:
-    """With `parts` only events with all labels of a part are judged."""
     labels = ({"app": "a", "model": "m"}, {"app": "a"}, {"app": "b"})
     records = [event(number, labels=one) for number, one in enumerate(labels)]
     tasks, tally = await selected(settings(), records, parts=[{"app": "a", "model": "m"}, {"app": "b"}])

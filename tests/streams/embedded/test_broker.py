@@ -22,7 +22,6 @@ def test_topics_are_checked_when_they_are_given() -> None:
 
 
 async def test_the_address_is_known_once_it_is_started() -> None:
-    """`bootstrap_servers` is available after the start, and only this machine reaches it."""
     broker = EmbeddedBroker()
     with pytest.raises(EmbeddedBrokerError, match="start"):
         _ = broker.bootstrap_servers

@@ -145,7 +145,6 @@ async def test_a_leader_that_assigns_nothing_is_left_out(group: ConsumerGroup) -
 
 
 async def test_leaving(group: ConsumerGroup) -> None:
-    """A leave triggers a rebalance; the last leave makes the group empty."""
     first, second = await _two_members(group)
     await group.sync(_who(first), {})
     assert group.leave(second.member_id) is ErrorCode.NONE

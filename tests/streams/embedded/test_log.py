@@ -24,7 +24,6 @@ def _append(partition: PartitionLog, data: bytes, retention_bytes: int | None = 
 
 
 def _offsets(batches: list[bytearray]) -> list[int]:
-    """Return the offsets of all records in the batches."""
     return [
         int.from_bytes(data[:8], "big") + index
         for data in batches
@@ -34,7 +33,6 @@ def _offsets(batches: list[bytearray]) -> list[int]:
 
 @given(counts=st.lists(st.integers(1, 5), max_size=12), data=st.data())
 def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st.DataObject) -> None:
-    """A read returns contiguous batches to the end; the first one contains the requested offset."""
     partition = PartitionLog()
     for count in counts:
         _append(partition, record_batch(*[b"x"] * count))
@@ -49,7 +47,6 @@ def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st
 
 @pytest.mark.parametrize("offset", [-1, 2])
 def test_an_offset_outside_is_refused(offset: int) -> None:
-    """A log of one record can be read at offsets 0 and 1 (its end) only."""
     partition = PartitionLog()
     _append(partition, _ONE)
     with pytest.raises(RefusedError) as refused:
@@ -166,7 +163,6 @@ def test_invalid_topics_are_not_created(
 
 @pytest.mark.parametrize("count", [1, 2, 10_001])
 def test_a_topic_only_grows(topics: Topics, count: int) -> None:
-    """A topic of two partitions cannot get fewer, the same number, or more than 10,000."""
     topics.create("t", 2)
     with pytest.raises(RefusedError) as refused:
         topics.extend("t", count)

@@ -53,7 +53,6 @@ def _framed(request: bytes) -> bytes:
 def test_a_bad_client_is_disconnected_and_the_others_go_on(
     bootstrap_servers: str, caplog: pytest.LogCaptureFixture, sent: bytes, reason: str
 ) -> None:
-    """A malformed request closes its connection with one warning; other clients are not affected."""
     host, port = bootstrap_servers.split(":")
     with (
         caplog.at_level(logging.WARNING, logger="streams.embedded"),

@@ -56,7 +56,6 @@ def traceparent(trace_id: str) -> tuple[str, bytes]:
 def full_path(
     policy: SamplingPolicy, ingest: JsonReader, record: Record
 ) -> tuple[bool, SkipReason | None] | None:
-    """Decode and decide; return None for a record that is not an event."""
     try:
         event = ingest.decode(record.value, record.headers, 0)
     except DecodeError:

@@ -151,7 +151,6 @@ def test_the_record_key_can_decide() -> None:
 
 
 def test_policies_are_named_by_what_they_say() -> None:
-    """Equal policies have equal names; another rate, rule or key gives another name."""
     policies = [
         SamplingPolicy(),
         SamplingPolicy(default_rate=0.5),

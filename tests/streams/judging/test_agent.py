@@ -57,7 +57,6 @@ async def _handled(
     ],
 )
 async def test_an_invalid_task_is_set_aside_without_its_texts(value: bytes | None, detail: str) -> None:
-    """An invalid task becomes a dead letter that names fields and quotes no values."""
     ((reason, said),) = (await _handled(value)).letters
     assert reason == "invalid_task"
     assert detail in said

@@ -52,7 +52,6 @@ class Day:
 
 
 async def test_without_limits_everything_is_admitted() -> None:
-    """Without limits each verdict is admitted, and the spent ratio is 0."""
     day = Day()
     for _ in range(100):
         await day.judge(cost_usd=1e9)
@@ -92,7 +91,6 @@ def test_a_verdict_above_the_budget_is_admitted_once_a_day() -> None:
 
 
 def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
-    """A clock that is set back neither resets the budget nor extends the wait."""
     day = Day(calls=1)
     day.spend()
     assert day.admit(NOON - timedelta(days=3)) == MIDNIGHT - timedelta(days=3)
@@ -123,7 +121,6 @@ def test_the_rate_is_halved_while_spending_is_ahead_of_the_day(spent: int, facto
     st.integers(1, 20),
 )
 def test_limits_hold_whatever_happens(steps: list[tuple[int, float, bool]], most: int) -> None:
-    """Calls finished and in flight never exceed the limit."""
     day = Day(calls=most, usd=1.0)
     under_way = calls = 0
     for seconds, usd, settles in steps:
@@ -141,7 +138,6 @@ def test_limits_hold_whatever_happens(steps: list[tuple[int, float, bool]], most
 
 
 async def test_verdicts_wait_for_the_next_budget_period() -> None:
-    """Verdicts wait until the next period when the budget is spent, with a log line at start and end."""
     day = Day(calls=2)
     day.now = MIDNIGHT - timedelta(seconds=1)
     with capture_logs() as lines:
@@ -180,7 +176,6 @@ async def test_unused_reservations_are_released_at_once() -> None:
 
 
 async def test_a_cancelled_wait_reserves_no_budget() -> None:
-    """A cancelled wait ends the deferral and reserves no budget."""
     day = Day(usd=0.05)
     await day.judge()
     waiting: asyncio.Task[Any] = asyncio.create_task(day.judge())
@@ -208,7 +203,6 @@ FACTORS = st.sampled_from([Fraction(1, 2**power) for power in range(11)])
 def test_what_a_lower_rate_keeps_a_higher_one_keeps(
     event_id: str, rate: float, one: Fraction, other: Fraction
 ) -> None:
-    """An event kept at a lower factor is kept at each higher factor."""
     decision = SamplingPolicy(default_rate=rate).decide(event_id=event_id, labels={})
     low, high = sorted((one, other))
     if decision.lowered(low).keep:

@@ -110,7 +110,6 @@ async def test_an_endpoint_without_vectors_is_an_outage_and_no_result(trouble: A
 
 
 async def test_without_a_reference_nothing_is_asked() -> None:
-    """Without a reference the metric is unscored and no call is made."""
     async with fake_openai() as server:
         wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}})
         result = await judged(wanted, "near", reference=" ")
@@ -148,7 +147,6 @@ async def test_a_metric_has_a_model_of_its_own_at_the_endpoints_it_names() -> No
 
 
 async def test_members_of_a_panel_have_it_too_and_other_metrics_do_not() -> None:
-    """A panel uses the metric's model; an endpoint's own model is the endpoint itself."""
     async with fake_openai(VERDICT) as server:
         panel = {"model": "large", "panel": {"samples": 2}}
         metrics = {"relevance": panel, "coverage": {"model": "m-a"}, "refusal": {}}
@@ -175,7 +173,6 @@ def test_several_models_of_one_endpoint_make_a_panel() -> None:
 
 
 async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
-    """The doctor requests embeddings from an embedding model, and skips endpoints that no metric uses."""
     async with fake_openai() as server:
         server.by_word = {'"input"': Answer(body=embeddings([1, 0], [1, 0]))}
         wanted = settings(server.url, {"near": {**NEAR, "model": "e", "endpoints": ["a"]}})
@@ -202,7 +199,6 @@ async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
     ],
 )
 def test_what_cannot_be_asked_is_named(metric: Mapping[str, Any], problem: str) -> None:
-    """An invalid combination of model, panel and code names its field."""
     with pytest.raises(ValidationError, match=problem):
         settings(NOWHERE, {"near": metric})
 
@@ -223,7 +219,6 @@ async def test_the_settings_of_a_metric_name_its_panel() -> None:
 
 
 def test_a_window_must_hold_the_reply() -> None:
-    """A context window must be larger than the reply's limit."""
     values = {"endpoints": [endpoint(context_tokens=4096).model_dump(exclude_none=True)]}
     with pytest.raises(
         ValidationError, match=r"endpoints\.0\.context_tokens: must be more than max_output_tokens"
@@ -266,7 +261,6 @@ def test_prices_are_those_of_the_settings_else_published_and_unknown_ones_are_lo
 
 
 def test_a_budget_in_dollars_needs_known_prices() -> None:
-    """A budget in USD requires known prices; a budget in calls and the offline judge do not."""
     unpriced, offline = endpoint(base_url=NOWHERE), endpoint(model=OFFLINE_MODEL, base_url=NOWHERE)
     in_dollars = JudgeSettings(budget=BudgetSettings(usd_per_day=25))
     with pytest.raises(SettingsError, match="usd_per_million_tokens: is required with a budget in dollars"):

@@ -76,7 +76,6 @@ def test_settings_that_do_not_fit_are_named(given: dict[str, Any], problem: str)
     ],
 )
 def test_what_cannot_be_built_is_named(given: dict[str, Any], problem: str) -> None:
-    """Settings that cannot be built raise when the metric is built, not at the first event."""
     with pytest.raises(SettingsError, match=problem):
         build_metric("own", MetricSettings.model_validate(given))
 
@@ -138,7 +137,6 @@ def test_what_a_budget_pays_for_is_told() -> None:
 
 
 def test_code_alone_needs_no_judge() -> None:
-    """Code metrics need no endpoint and have no prompt; one judged metric needs an endpoint."""
     code = Settings.model_validate({"metrics": {"speed": {"code": "latency"}, "words": {"python": WORDS}}})
     assert judge_endpoints(code.judge, {}, code.metrics) == ()
     assert list(build_metrics(code)) == ["speed", "words"]

@@ -28,7 +28,6 @@ def batch(
     headers: Sequence[tuple[str, bytes]] = (),
     key: bytes | None = b"k",
 ) -> bytes:
-    """Return a batch with one record per value."""
     return at(
         record_batch(
             *values,
@@ -56,7 +55,6 @@ def signed(raw: bytes | bytearray) -> bytes:
 
 
 def marker(base: int, producer: int, *, commit: bool) -> bytes:
-    """Return a transaction's end marker."""
     raw = bytearray(
         batch(
             [b"\0" * 6], base, producer=producer, transactional=True, key=struct.pack(">HH", 0, int(commit))

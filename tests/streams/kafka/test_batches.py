@@ -90,7 +90,6 @@ STEPS = st.one_of(
 def test_exactly_the_committed_records_are_handed_out(
     steps: list[tuple[str, int, int]], data: st.DataObject
 ) -> None:
-    """Only plain and committed records are returned, for each codec and start offset."""
     log = _Log()
     for kind, *what in steps:
         if kind == "plain":
@@ -247,7 +246,6 @@ def test_a_batch_in_an_unknown_codec_is_unreadable() -> None:
 
 
 def test_each_damaged_batch_is_set_aside_by_itself() -> None:
-    """Three damaged batches give three unreadable records at their offsets."""
     damaged = _holding(b"\x01" * 5, count=1)
     found, following = taken(b"".join(at(damaged, base) for base in range(3)))
     assert [(type(one), one.offset) for one in found] == [(Unreadable, base) for base in range(3)]
@@ -277,7 +275,6 @@ def test_whole_batches_hold() -> None:
 
 @given(st.integers(SUMMED_FROM, HEAD_BYTES + 40), st.integers(1, 255))
 def test_no_other_byte_passes(place: int, flip: int) -> None:
-    """A change of any covered byte in any batch makes the checksum invalid."""
     bad = bytearray(batch([b"v" * 60]))
     bad[place] ^= flip
     assert not FetchedBatches(bytes(bad)).sums_hold()
@@ -318,7 +315,6 @@ NAMES = st.sampled_from(sorted(PAIRS))
 
 @given(NAMES, st.binary(max_size=100_000))
 def test_what_was_compressed_comes_back(name: str, text: bytes) -> None:
-    """Each codec decompresses bytes and memoryviews."""
     encode, decode = PAIRS[name]
     packed = encode(text)
     assert decode(packed) == decode(memoryview(packed)) == text
@@ -326,7 +322,6 @@ def test_what_was_compressed_comes_back(name: str, text: bytes) -> None:
 
 @given(NAMES, st.binary(max_size=300))
 def test_anything_else_is_corrupt(name: str, junk: bytes) -> None:
-    """Any bytes are decompressed or raise CorruptRecordException."""
     with contextlib.suppress(CorruptRecordException):
         assert isinstance(PAIRS[name][1](junk), bytes)
 

@@ -38,7 +38,6 @@ def test_passed_over_records_move_the_position_but_not_past_the_head() -> None:
 
 
 def test_reading_backwards_needs_a_new_book() -> None:
-    """An offset below the position is refused."""
     book = OffsetBook(5)
     with pytest.raises(ValueError, match="at least the position 5, got 4"):
         book.deliver(4)
@@ -46,7 +45,6 @@ def test_reading_backwards_needs_a_new_book() -> None:
 
 @given(st.data())
 def test_agrees_with_the_obvious_model(data: st.DataObject) -> None:
-    """The committable offset is the lowest unfinished one, or the position."""
     position = data.draw(st.integers(0, 9))
     book = OffsetBook(position)
     unfinished: list[int] = []
@@ -97,7 +95,6 @@ def test_where_it_goes_on(offset: int, bounds: Bounds, expected: int) -> None:
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.one_of(st.none(), st.integers(0, 50)))
 def test_where_it_goes_on_is_in_the_log(offset: int, begin: int, length: int, committed: int | None) -> None:
-    """The resumed offset is always within the log."""
     bounds = Bounds(begin, begin + length, committed)
     assert decide(offset, bounds) in bounds
 

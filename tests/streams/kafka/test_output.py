@@ -100,7 +100,6 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_failed_write_is_tried_until_it_works() -> None:
-    """A write refused by the client or the broker is retried and arrives once."""
     refused = ProducerSendError("no metadata")
     refused.__cause__ = KafkaConnectionError()
     sender = _Sender(refused, RequestTimedOutError(), KafkaConnectionError())
@@ -171,7 +170,6 @@ async def test_a_dead_letter_that_does_not_fit_is_cut(
     ],
 )
 def test_timestamps_that_are_none(timestamp: float | None, expected: datetime | None) -> None:
-    """An invalid timestamp of a record is read as missing."""
     assert moment(timestamp) == expected
 
 

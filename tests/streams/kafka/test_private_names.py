@@ -65,7 +65,6 @@ NEEDED = {
 
 @pytest.mark.parametrize(("owner", "names"), sorted(NEEDED.items()), ids=sorted(NEEDED))
 def test_the_name_is_there(owner: str, names: set[str]) -> None:
-    """Each name exists in its module or class, or is set on instances in the class's code."""
     found = _find(owner)
     code = "\n".join(inspect.getsource(one) for one in found.__mro__[:-1]) if inspect.isclass(found) else ""
     gone = [name for name in sorted(names) if not hasattr(found, name) and f"self.{name}" not in code]
@@ -108,7 +107,6 @@ assert all(one is not other for one, other in zip(looks(), before))
 
 
 def test_every_consumer_reads_committed_records_only() -> None:
-    """Each AIOKafkaConsumer in the code is made with an isolation level."""
     made = {
         f"{file.relative_to(STREAMS)}": {keyword.arg for keyword in node.keywords}
         for file in STREAMS.rglob("*.py")

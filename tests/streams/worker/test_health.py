@@ -143,7 +143,6 @@ def _point(at: float) -> Point:
 
 
 def test_points_come_at_even_distances() -> None:
-    """A point that is earlier than one step after the last is dropped."""
     history = History()
     for at in (100.0, 100.5, 102.0, 103.0, 104.0):
         history.add(_point(at))
@@ -166,7 +165,6 @@ def test_a_line_that_begins_late_has_gaps_before() -> None:
 
 @given(st.integers(min_value=1, max_value=6 * MAX_POINTS))
 def test_it_stays_small_and_keeps_the_newest(count: int) -> None:
-    """There are at most MAX_POINTS points with equal distances, including the newest."""
     history = History()
     for number in range(count):
         history.add(_point(number * STEP_SECONDS))

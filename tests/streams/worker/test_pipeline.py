@@ -209,7 +209,6 @@ async def test_each_agent_reads_its_topics(agents: list[AgentName], topics: set[
 
 
 def test_a_sink_needs_a_worker_of_its_own() -> None:
-    """A sink cannot share a worker with other agents, because it would delay judging."""
     with pytest.raises(SettingsError, match="start another with --agents sink"):
         wired(["judge", "sink"])
 

@@ -90,7 +90,6 @@ def test_what_is_not_the_password_is_refused(sent: str | None) -> None:
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_only_the_pair_itself_is_admitted(user: str, password: str) -> None:
-    """Only user, colon and password together are admitted."""
     with contextlib.suppress(UnicodeEncodeError):
         sent = header(f"{user}:{password}")
         assert basic_auth().admits(sent) == (f"{user}:{password}" == f"ops:{PASSWORD}")
@@ -220,7 +219,6 @@ async def test_an_open_port_is_logged_at_start() -> None:
 
 
 async def test_a_port_that_is_taken() -> None:
-    """A port in use raises a PortError with the remedy."""
     async with served() as url:
         port = int(url.rpartition(":")[2])
         with pytest.raises(PortError, match=rf"telemetry\.port: cannot listen on 127\.0\.0\.1:{port}"):

@@ -59,8 +59,6 @@ async def _read(one: Any) -> QAEvent:
 
 
 class Stage:
-    """A conversation intake with fake output."""
-
     def __init__(
         self,
         *,
@@ -101,7 +99,6 @@ class Stage:
         return [asyncio.create_task(self.intake.handle(one)) for one in records]
 
     def held(self) -> int:
-        """Return the number of records whose conversation is open."""
         waiting = self.intake._waiting
         return sum(map(len, waiting.values()))
 
@@ -207,7 +204,6 @@ async def test_an_event_of_a_conversation_needs_no_metric_of_its_own() -> None:
 
 
 async def test_a_conversation_is_sampled_as_a_whole() -> None:
-    """Events of a conversation are sampled by its key; a dropped conversation holds no offset."""
     stage = Stage(rate=0.0)
     await ended(*stage.started(record(1), record(2)))
     assert stage.outbox.tasks == []

@@ -51,8 +51,6 @@ class FakePast:
 
 
 class Stage:
-    """A trace intake with fake output."""
-
     def __init__(
         self,
         *,
@@ -100,7 +98,6 @@ def root(trace_id: str = KEPT, **fields: Any) -> Record:
 
 @pytest.mark.parametrize("order", [(children, root), (root, children), (children, children, root, root)])
 async def test_a_trace_in_several_records_becomes_one_event(order: Iterable[Any]) -> None:
-    """A trace in several records becomes one event: children first, root first, or each record twice."""
     stage = Stage()
     await stage.handle(*(make(offset=index) for index, make in enumerate(order)))
     assert [(task.event_id, task.question, task.answer) for task in stage.outbox.tasks] == [
@@ -186,7 +183,6 @@ async def test_records_without_the_trace_id_as_key_are_refused() -> None:
 
 
 async def test_unit_span_needs_no_keys_and_joins_nothing() -> None:
-    """Unit `span` needs no keys and makes an event of each model call."""
     stage = Stage(unit="span")
     await stage.handle(children(key=None), root(key=None))
     assert [(task.event_id, task.answer) for task in stage.outbox.tasks] == [(f"{KEPT}:{2:016x}", "a draft")]

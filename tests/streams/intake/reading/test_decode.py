@@ -104,7 +104,6 @@ def test_any_json_is_accepted_or_refused(
 
 @pytest.mark.parametrize("name", ["expertqa_events.jsonl", "nq_events.jsonl"])
 def test_real_events(name: str) -> None:
-    """Real answers in this form are decoded without a refusal."""
     file = SHARED_DATA / name
     if not file.exists():
         pytest.skip(f"{name} is not here")

@@ -93,7 +93,6 @@ def test_every_explanation_has_its_words() -> None:
 
 
 def test_logins_are_kept_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """The debug log of aiokafka leaves out requests with credentials."""
     request = SaslAuthenticateRequest(b"\0user\0hidden").prepare({36: (0, 0)})
     with caplog.at_level(logging.DEBUG, "aiokafka.conn"):
         logging.getLogger("aiokafka.conn").debug("Request to %s:%d %d: %s", "h", 1, 2, request)

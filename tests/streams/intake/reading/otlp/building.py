@@ -9,7 +9,6 @@ START = 1_795_291_000_000_000_000
 
 
 def any_value(value: Any) -> dict[str, Any]:
-    """Return a value as OTLP/JSON."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
@@ -24,7 +23,6 @@ def any_value(value: Any) -> dict[str, Any]:
 
 
 def key_values(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return attributes as OTLP/JSON."""
     return [{"key": name, "value": any_value(value)} for name, value in attributes.items()]
 
 
@@ -55,7 +53,6 @@ def span(
 def request(
     *spans: Mapping[str, Any], scope: str = "test", resource: Mapping[str, Any] | None = None
 ) -> bytes:
-    """Return a request of spans as OTLP/JSON."""
     return json.dumps(
         {
             "resourceSpans": [
@@ -69,7 +66,6 @@ def request(
 
 
 def log_request(*records: Mapping[str, Any], scope: str = "test") -> bytes:
-    """Return a request of log records as OTLP/JSON."""
     scopes = [{"scope": {"name": scope}, "logRecords": list(records)}]
     return json.dumps({"resourceLogs": [{"resource": {"attributes": []}, "scopeLogs": scopes}]}).encode()
 

@@ -18,7 +18,6 @@ GOLDEN = HERE / "golden"
 
 
 def events_of(records: Iterable[bytes], unit: Unit = "trace") -> list[QAEvent]:
-    """Return the events of some records, joined by trace, in the order of the trace ids."""
     reader = OtlpReader(unit=unit, max_event_bytes=10_000_000)
     traces: dict[str, list[Span]] = {}
     for record in records:
@@ -28,17 +27,14 @@ def events_of(records: Iterable[bytes], unit: Unit = "trace") -> list[QAEvent]:
 
 
 def lines_of(events: Iterable[QAEvent]) -> str:
-    """Return events as JSON, one a line."""
     return "".join(event.model_dump_json(exclude_none=True) + "\n" for event in events)
 
 
 def topic(name: str) -> list[bytes]:
-    """Return the records of a topic of the samples."""
     return [path.read_bytes() for path in sorted((SAMPLES / "kafka").glob(f"{name}-*"))]
 
 
 def names() -> list[str]:
-    """Return the names of the samples, without file endings."""
     return sorted({path.stem for path in SAMPLES.iterdir() if path.suffix in {".pb", ".json"}})
 
 

@@ -44,7 +44,6 @@ def event_of(value: bytes) -> QAEvent:
 
 
 def said(text: str) -> dict[str, Any]:
-    """Return the attributes of an OpenInference model call."""
     return {
         "openinference.span.kind": "LLM",
         "llm.model_name": "m-1",
@@ -95,7 +94,6 @@ def test_a_message_with_marks_and_no_question_stays_whole(text: str) -> None:
     ],
 )
 def test_the_result_of_a_tool_is_taken_out_of_its_envelope(value: Any, text: str) -> None:
-    """The text of a tool result is read from each library's envelope; other structures are kept."""
     assert result_text(value) == text
     assert result_text(json.dumps(value) if isinstance(value, dict) else value) == text
 
@@ -275,7 +273,6 @@ def test_too_many_spans_are_refused_before_they_are_read(value: bytes, why: str)
     ],
 )
 def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> None:
-    """Requests with too many attributes are refused before they are parsed; an event counts as four."""
     BOUNDED.heads(value)
     with pytest.raises(DecodeError, match=PARTS) as refused:
         BOUNDED.parts(value)
