@@ -66,9 +66,12 @@ class DecodeError(StreamsError):
     """
 
     def __init__(self, reason: DecodeReason, detail: str) -> None:
-        super().__init__(detail)
+        super().__init__(reason, detail)  # so that a child process can return it
         self.reason: DecodeReason = reason
         self.detail = detail
+
+    def __str__(self) -> str:
+        return self.detail
 
 
 def undecodable(detail: str) -> DecodeError:

@@ -27,8 +27,7 @@ from streams.doctor.findings import (
 )
 from streams.doctor.probe import LONGEST_SESSION, SHORTEST_SESSION, GroupView, TopicView
 from streams.kafka.access.errors import principal_of
-from streams.kafka.topics.grants import CLUSTER, Grant, Operation, commands
-from streams.kafka.topics.rights import Right
+from streams.kafka.topics.grants import CLUSTER, Grant, Operation, Right, commands
 from streams.kafka.topics.table import TopicUse, plan_topics, topics_tool
 from streams.settings.broker import KafkaSettings
 from streams.settings.tree import Settings

@@ -18,7 +18,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from streams.kafka.access.connection import BrokerConnection, open_connection
-from streams.kafka.topics.rights import NO_RIGHTS_TOLD, GroupWithRights, Right, TopicsWithRights, rights_of
+from streams.kafka.topics.grants import NO_RIGHTS_TOLD, GroupWithRights, Right, TopicsWithRights, rights_of
 
 SHORTEST_SESSION: Final = "group.min.session.timeout.ms"
 LONGEST_SESSION: Final = "group.max.session.timeout.ms"

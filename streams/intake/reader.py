@@ -14,7 +14,7 @@ from judge.evaluate import limited
 from judge.extensions import load
 from judge.metric import READ_AT_ONCE
 from schemas import QAEvent
-from streams.errors import DecodeError, DecodeReason, SettingsError, undecodable
+from streams.errors import DecodeError, SettingsError, undecodable
 from streams.intake.joining.join import JoinBounds
 from streams.intake.sampling import NO_TRACE, RANGE, Head, SamplingPolicy, SkipReason, random_value
 from streams.kafka.record import Record
@@ -347,12 +347,6 @@ def trace_from_headers(headers: Headers) -> TraceContext | None:
 # Records with many parts
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    reason: DecodeReason
-    detail: str
-
-
 async def read_beside(
     size: int, function: Callable[..., T], /, *args: object, seconds: float = limited.DEFAULT_SECONDS
 ) -> T:
@@ -377,14 +371,14 @@ async def read_beside(
             "oversized",
             f"value: has too many parts to be read within {seconds:g} s and {held} MiB; send less",
         ) from None
-    if isinstance(found, _Refused):
-        raise DecodeError(found.reason, found.detail)
+    if isinstance(found, DecodeError):
+        raise found
     return found
 
 
-def _tried(function: Callable[..., T], args: tuple[object, ...]) -> T | _Refused:
+def _tried(function: Callable[..., T], args: tuple[object, ...]) -> T | DecodeError:
     """Run in the child process, which can return only errors of `judge` as exceptions."""
     try:
         return function(*args)
     except DecodeError as error:
-        return _Refused(error.reason, error.detail)
+        return error
