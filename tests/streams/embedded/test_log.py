@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.embedded.batches import StoredBatch, find_time, next_sequence, parse_header, stored
-from streams.embedded.partition import PartitionLog
+from streams.embedded.partition import (
+    PartitionLog,
+    StoredBatch,
+    find_time,
+    next_sequence,
+    parse_header,
+    stored,
+)
 from streams.embedded.topics import DEFAULTS, Topics
 from streams.embedded.wire import ErrorCode, RefusedError
 from tests.streams.embedded.record_batches import GZIP, LZ4, record_batch
