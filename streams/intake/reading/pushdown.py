@@ -77,17 +77,16 @@ class PushDown:
                 randomness = _as_bytes(trace_randomness(context.trace_id, context.tracestate))
         stratum = self._only_stratum
         if randomness is None or stratum is None:
-            found = self._read(record, randomness)
-            if found is None:
-                return True
-            randomness, stratum = found
-        if randomness >= stratum.least:
+            reason = self._reason(record, randomness)
+        else:
+            reason = None if randomness >= stratum.least else stratum.skip_reason
+        if reason is None:
             return True
-        self.skipped[stratum.skip_reason] += 1
+        self.skipped[reason] += 1
         return False
 
-    def _read(self, record: Record, randomness: bytes | None) -> tuple[bytes, SamplingStratum] | None:
-        """Return R and stratum by the body; None if it cannot be read, or not here because of its size."""
+    def _reason(self, record: Record, randomness: bytes | None) -> SkipReason | None:
+        """Return why to skip a record by its body; None if it is kept, or not read here."""
         value = record.value
         if not value:
             return None
@@ -102,17 +101,20 @@ class PushDown:
                 body = None  # another type, or not JSON
         try:
             if body is None or not body.event_id or body.specversion is not _ABSENT:
-                return self._decode(record, randomness)  # an envelope or a mapping has them elsewhere
+                # An envelope or a mapping has the fields elsewhere.
+                event = self._reader.decode(value, record.headers)
+                return self._policy.decide_event(event, record.key).skip_reason
             if randomness is None and body.trace_id:
                 tracestate = normal_tracestate(body.tracestate or None)
                 randomness = _as_bytes(trace_randomness(normal_id(body.trace_id), tracestate))
             if randomness is None:
                 randomness = sha256(body.event_id.encode()).digest()
-            if self._only_stratum is not None:
-                return randomness, self._only_stratum
-            return randomness, (self._cached_stratum if is_short else self._stratum)(body.labels)
         except (DecodeError, ValueError):
             return None  # ValueError: text that UTF-8 cannot encode, from an expression of the mapping
+        stratum = self._only_stratum
+        if stratum is None:
+            stratum = (self._cached_stratum if is_short else self._stratum)(body.labels)
+        return None if randomness >= stratum.least else stratum.skip_reason
 
     def _is_large(self, value: bytes) -> bool:
         return len(value) > self._reader.max_event_bytes or self._reader.parts(value) > READ_AT_ONCE
@@ -127,12 +129,6 @@ class PushDown:
                 elif label is not None and label is not UNSET:
                     labels[name] = label[:MAX_LABEL_VALUE_CHARS]
         return self._policy.stratum(labels)
-
-    def _decode(self, record: Record, randomness: bytes | None) -> tuple[bytes, SamplingStratum]:
-        event = self._reader.decode(record.value, record.headers)
-        randomness = randomness or _as_bytes(trace_randomness(event.trace_id, event.tracestate))
-        randomness = randomness or sha256(event.event_id.encode()).digest()
-        return randomness, self._policy.stratum(event.labels)
 
 
 def _as_bytes(randomness: int | None) -> bytes | None:
