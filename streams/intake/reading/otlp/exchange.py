@@ -176,10 +176,8 @@ def exchange(values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, 
     said = values.turns("said", "said_flat", "assistant")
     in_events = bool(span.events or span.is_log) and not heard
     if span.events or span.is_log:
-        heard = heard or [turn for one in _contents(span, INPUT_EVENTS) for turn in read_turns(one, "user")]
-        said = said or [
-            turn for one in _contents(span, OUTPUT_EVENTS) for turn in read_turns(one, "assistant")
-        ]
+        heard = heard or _turns_in_events(span, INPUT_EVENTS, "user")
+        said = said or _turns_in_events(span, OUTPUT_EVENTS, "assistant")
     is_model = kind in {"model", "agent"}
     if is_model:
         heard = heard or _as_turns(values.first("given"), "user", question_in)
