@@ -65,7 +65,6 @@ class Checks(EndpointObserver):
         self.spent = TokenCost()
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        """Add the tokens of a call, unless a verdict has them."""
         if not for_verdict:
             self.spent.add(usage, self._prices.cost_usd(model, usage, endpoint=endpoint))
 
@@ -152,7 +151,6 @@ class Batch:
     async def _paced(
         self, work: AsyncIterator[Work], stopping: asyncio.Task[bool]
     ) -> AsyncGenerator[Work, None]:
-        """Yield the work at the rate, if there is one."""
         loop = asyncio.get_running_loop()
         started, count = loop.time(), 0
         async for item in work:

@@ -125,7 +125,6 @@ class ReplayReport:
         }
 
     def found(self) -> str:
-        """Return what was found, as text."""
         passed = ", ".join(f"{count:,} {reason}" for reason, count in self.counted.passed.most_common())
         tasks = ", ".join(f"{count:,} {name}" for name, count in self.tasks.items()) or "nothing to judge"
         done = self.tasks.total() - self.left
@@ -135,7 +134,6 @@ class ReplayReport:
         )
 
     def effort(self) -> str:
-        """Return the estimate as text."""
         estimate = self.estimate
         cost = "price not known" if estimate.cost_usd is None else f"${estimate.cost_usd:.4f}"
         return (
@@ -208,7 +206,6 @@ class Replay:
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
     async def run(self, stop: asyncio.Event) -> ReplayReport:
-        """Estimate, ask for consent, judge and compare."""
         try:
             report = await self._scan(await self._history())
             self._tell(report.found())

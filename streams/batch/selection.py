@@ -57,7 +57,6 @@ class RecordCounts:
         return {"records": self.records, "sampled": self.sampled, "passed": dict(self.passed.most_common())}
 
     async def tasks_of(self, record: Record, event: QAEvent, selector: Selector) -> Sequence[JudgeTask]:
-        """Return the tasks of an event, and count it."""
         selection = selector.select(event, record.key)
         if selection.skipped is not None:
             self.passed[selection.skipped] += 1
@@ -230,7 +229,6 @@ class PastSelection:
     async def _groups(
         self, reader: GroupReader[Any], records: AsyncIterator[Record], counted: RecordCounts, inside: Inside
     ) -> AsyncIterator[Found]:
-        """Yield the events of groups, such as traces."""
         bounds = reader.bounds
         joins = None if bounds is None else _Joins[Any](bounds, inside, reader.is_complete)
         sampler = GroupSampler(self._read, reader)
@@ -296,7 +294,6 @@ class _Joins(Generic[T]):
                 self._first.setdefault(group, record)
 
     def rest(self) -> Iterator[tuple[Record, list[T]]]:
-        """Close and yield the open groups."""
         for join, _ in self._joins.values():
             yield from self._closed(join.rest())
 

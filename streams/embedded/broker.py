@@ -44,7 +44,6 @@ class ApiTable:
         self._apis: dict[int, Api] = {int(api.key): api for api in (*apis, own)}
 
     async def answer(self, data: bytes, client_host: str) -> tuple[int, Writer | None]:
-        """Answer one request."""
         body = Reader(data)
         key, version, correlation_id = body.int16(), body.int16(), body.int32()
         client_id = body.nullable_string() or ""

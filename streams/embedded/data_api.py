@@ -166,7 +166,6 @@ class DataApis:
         return topics, size, any_refused
 
     async def list_offsets(self, request: Request) -> Writer:
-        """Return the offsets of partitions' start, end, or a time."""
         body, version = request.body, request.version
         body.int32()  # replica
         if version >= 2:
@@ -193,7 +192,6 @@ class DataApis:
         return reply
 
     async def delete_records(self, request: Request) -> Writer:
-        """Delete the records before an offset."""
         body = request.body
         topics = body.by_topic(lambda: (body.int32(), body.int64()))
         reply = request.reply(throttled_from=0)

@@ -107,7 +107,6 @@ class GroupApis:
         )
 
     async def join_group(self, request: Request) -> Writer:
-        """Join a group, and wait for the next generation."""
         body, version = request.body, request.version
         group_id = body.string()
         session_timeout_seconds = body.int32() / 1000
@@ -165,7 +164,6 @@ class GroupApis:
         return reply
 
     async def offset_commit(self, request: Request) -> Writer:
-        """Commit a group's offsets."""
         body, version = request.body, request.version
         group_id, generation, member_id = body.string(), body.int32(), body.string()
         if version <= 4:
@@ -195,7 +193,6 @@ class GroupApis:
         return reply
 
     async def offset_fetch(self, request: Request) -> Writer:
-        """Return a group's committed offsets, of some or all partitions."""
         body, version = request.body, request.version
         committed = self._coordinator.committed(body.string())
         wanted = body.nullable_array(lambda: (body.string(), body.array(body.int32)))

@@ -206,7 +206,6 @@ class TopicApis:
         return reply
 
     async def alter_configs(self, request: Request) -> Writer:
-        """Replace the settings of topics."""
         body = request.body
         resources = body.array(lambda: (body.int8(), body.string(), _configs(body)))
         validate_only = body.boolean()

@@ -33,7 +33,6 @@ class Topic:
         self.configure(configs)
 
     def configure(self, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace the topic's own settings."""
         settings = {**DEFAULTS, **configs}
         max_batch_bytes = _size(_MAX_MESSAGE_BYTES, settings[_MAX_MESSAGE_BYTES], least=0)
         retention_bytes = _size(_RETENTION_BYTES, settings[_RETENTION_BYTES], least=_NO_BOUND)

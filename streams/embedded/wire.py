@@ -108,7 +108,6 @@ class Reader:
 
     @property
     def remaining(self) -> int:
-        """Bytes not read yet."""
         return len(self._data) - self._position
 
     def int8(self) -> int:
@@ -194,7 +193,6 @@ class Writer:
         return self._kept_size + len(self._current)
 
     def chunks(self) -> list[Buffer]:
-        """The written data in order, in few buffers."""
         return [*self._chunks, self._current]
 
     def int8(self, value: int) -> None:

@@ -130,7 +130,6 @@ class Selector:
         return decision.lowered(self._rate_factor(metric, event.labels))
 
     async def tasks(self, record: Record, event: QAEvent, selection: EventSelection) -> list[JudgeTask]:
-        """Build the task of each assignment."""
         now = self._now()
         recorded_at = moment(record.timestamp) or now
         if event.occurred_at is not None and not is_plausible(event.occurred_at, recorded_at):

@@ -46,7 +46,6 @@ class CitationWatch:
         self._is_logged = False
 
     def add(self, result: Result) -> None:
-        """Count a result."""
         if isinstance(result, Failed) or result.metric not in self._metrics:
             return
         self._results += 1
@@ -86,7 +85,6 @@ class JudgeAgent:
     free: Collection[str] = ()
 
     async def handle(self, record: Record, metric: str) -> None:
-        """Judge the task in one record of a metric's topic."""
         try:
             task = JudgeTask.model_validate_json(record.value or b"")
         except ValidationError as error:
@@ -114,7 +112,6 @@ class JudgeAgent:
             await self.output.dead_letter(record, "oversized", str(error), event_id=task.event_id)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
-        """Write a dead letter for a task after an unexpected error."""
         await self.output.dead_letter(record, "invalid_task", surprise(error))
 
 

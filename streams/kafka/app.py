@@ -56,7 +56,6 @@ class RawSchema(faust.Schema):
     """Passes keys and values on as bytes, without a codec lookup per record."""
 
     def compile(self, app: Any, **_: Any) -> Callable[..., Awaitable[Any]]:
-        """Return the function that builds an event from a message."""
         create_event = app.create_event
 
         async def decode(message: Any, *, propagate: bool = False) -> Any:  # noqa: ARG001 - nothing here can fail
@@ -80,7 +79,6 @@ class NoTables(TableManager):
     """Skips Faust's wait of one second for tables; there are none."""
 
     async def on_start(self) -> None:
-        """Start without waiting."""
         await self._update_channels()
         await self.recovery.start()
 

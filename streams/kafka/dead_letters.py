@@ -83,7 +83,6 @@ class Query:
     until: datetime | None = None
 
     def fits(self, letter: DeadLetter) -> bool:
-        """Return whether a dead letter is selected."""
         return (
             (not self.reasons or letter.reason in self.reasons)
             and (not self.topics or letter.topic in self.topics)

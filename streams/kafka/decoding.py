@@ -70,7 +70,6 @@ class Unreadable:
     def of(
         cls, raw: bytes | memoryview, offset: int, detail: str, reason: DecodeReason, **known: Any
     ) -> Self:
-        """Create one for bytes that cannot be read."""
         return cls(offset, reason, detail, len(raw), hashlib.sha256(raw).hexdigest(), **known)
 
 

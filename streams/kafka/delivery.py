@@ -37,7 +37,6 @@ class OffsetBook:
 
     @property
     def unfinished(self) -> int:
-        """Number of delivered offsets that are not finished."""
         return len(self._unfinished)
 
     @property
@@ -46,7 +45,6 @@ class OffsetBook:
         return self._pending[0][1] if self._pending else None
 
     def deliver(self, offset: int, timestamp: float | None = None) -> None:
-        """Record a delivery."""
         if offset < self.position:
             raise ValueError(
                 f"offset must be at least the position {self.position}, got {offset}; "
@@ -97,7 +95,6 @@ class Buffer:
 
     @property
     def full(self) -> bool:
-        """Whether the limit is reached."""
         return self.records >= self.limit.records or self.bytes >= self.limit.bytes
 
     @property
@@ -121,7 +118,6 @@ class Buffers:
         self._buffers: dict[str, Buffer] = {}
 
     def of(self, topic: str) -> Buffer:
-        """Return the buffer of one topic."""
         buffer = self._buffers.get(topic)
         if buffer is None:
             buffer = self._buffers[topic] = Buffer(self._limits.get(topic, self._default))

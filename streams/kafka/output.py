@@ -115,7 +115,6 @@ class Output:
             _log.error("writing fails; retrying until it works", topic=topic, error=repr(error))
 
     async def task(self, task: JudgeTask) -> None:
-        """Publish the task of a metric for an event."""
         await self.write(
             self._topics.task_topic(task.metric),
             key=task.event_id.encode(),
@@ -144,7 +143,6 @@ class Output:
         raise problem
 
     async def alert(self, alert: Alert) -> None:
-        """Publish an alert."""
         await self.write(
             self._topics.alerts, key=alert.metric.encode(), value=alert.model_dump_json().encode()
         )
@@ -224,7 +222,6 @@ class Output:
         return False
 
     async def unreadable(self, record: Record, problem: Unreadable) -> None:
-        """Write a dead letter for records that cannot be read."""
         detail = f"{problem.detail} ({problem.size} bytes, SHA-256 {problem.sha256})"
         _log.warning(
             "records cannot be read",

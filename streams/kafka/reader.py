@@ -108,7 +108,6 @@ class TopicReader:
             await stop_consumer(consumer)
 
     async def topics(self) -> set[str]:
-        """Return the names of all topics."""
         async with self._open() as consumer:
             return set(await consumer.topics())
 
@@ -118,7 +117,6 @@ class TopicReader:
             return len(await _partitions(consumer, [topic]))
 
     async def ends(self, topic: str) -> dict[int, int]:
-        """Return the end offset of each partition."""
         async with self._open() as consumer:
             places = await _partitions(consumer, [topic])
             return {

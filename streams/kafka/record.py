@@ -27,7 +27,6 @@ class Record:
 
     @property
     def timestamp_ms(self) -> int | None:
-        """The timestamp in milliseconds since the epoch."""
         return None if self.timestamp is None else round(self.timestamp * 1000)
 
 

@@ -146,7 +146,6 @@ class Status:
         }
 
     def _events(self) -> dict[str, int]:
-        """Return the number of events by outcome, over all reasons."""
         outcomes: Counter[str] = Counter()
         for (outcome, _), count in self._worker.metrics.event_counts().items():
             outcomes[outcome] += count

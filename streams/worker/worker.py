@@ -224,7 +224,6 @@ class Worker:
             self.pool.drain(close=True)
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Wait for the records in flight, up to the timeout."""
         bound = timeout_seconds if self.judge_trouble is None else min(timeout_seconds, HOPELESS_SECONDS)
         self.spending.drain()
         for release in self.before_finish:

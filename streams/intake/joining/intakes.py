@@ -100,7 +100,6 @@ class Gathering(ABC, Generic[T]):
         """Return a record's parts by group; raises DecodeError."""
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
-        """Write a dead letter after an unexpected error."""
         await self._intake.on_surprise(record, error)
 
     def release(self) -> None:
@@ -165,7 +164,6 @@ class Gathering(ABC, Generic[T]):
             self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
 
     async def _finish(self, group: OpenGroup[T], waiting: list[tuple[Record, asyncio.Future[None]]]) -> None:
-        """Write the output of a group, then finish its records."""
         first = waiting[0][0]
         try:
             try:
@@ -266,7 +264,6 @@ class GroupIntake(Gathering[T]):
         return self._sampler.read(record)[0]
 
     async def become(self, record: Record, parts: list[T]) -> None:
-        """Build the events of one group's parts, and pass them to the intake."""
         reader = self._reader
         try:
             reading = await read_beside(reader.size(parts), reader.read, parts)

@@ -84,7 +84,6 @@ class Admission:
         tracked: a caller with a single try gets the error itself."""
 
     def failed(self, error: BaseException) -> None:
-        """Record that a connection failed."""
         if self.on_refused is None:
             return
         explanation = explain(error, self._kafka)
@@ -101,7 +100,6 @@ class Admission:
             self.on_refused(KafkaAccessError(explanation))
 
     def succeeded(self) -> None:
-        """Record that a connection was opened."""
         if self._refused_at is not None:
             self._refused_at = self.trouble = None
             _log.info("the broker accepts connections again")
@@ -166,11 +164,9 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        """The TLS of an open connection."""
         return None if self._writer is None else self._writer.get_extra_info("ssl_object")
 
     def authenticator_oauth(self) -> _TokenLogin:
-        """Return the authenticator for tokens."""
         return _TokenLogin(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
 
     async def connect(self) -> Any:
@@ -243,7 +239,6 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
         return super().close(*args, **kwargs)
 
     async def end(self) -> None:
-        """Close, and wait until the connection is closed."""
         closed = self.close()
         if closed is not None and self._was_open:
             await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
@@ -325,6 +320,5 @@ class WithoutLogins(logging.Filter):
     """Drops aiokafka's debug log lines about SASL requests, which contain credentials."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the line is kept."""
         arguments = record.args if isinstance(record.args, tuple) else ()
         return not any(type(argument).__name__.startswith("SaslAuthenticate") for argument in arguments)

@@ -58,7 +58,6 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not an
         self._life_seconds = self._fetched_at = 0.0
 
     async def token(self) -> str:
-        """Return a valid token."""
         return await asyncio.to_thread(self._current)
 
     def _current(self) -> str:

@@ -40,7 +40,6 @@ class TopicKind:
     keep_hours: int = 168
 
     def names(self, topics: TopicSettings, metrics: Iterable[str]) -> list[str]:
-        """Return the names of the topics of this kind."""
         if self.field == "tasks":
             return [topics.task_topic(metric) for metric in metrics]
         name: str = getattr(topics, self.field)
