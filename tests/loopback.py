@@ -15,12 +15,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def on_loopback(app: web.Application, **runner_options: Any) -> AsyncIterator[str]:
-    """Run an application for a `with` block; yields its address, without a trailing slash.
-
-    Args:
-        app: The application.
-        runner_options: Options of `web.AppRunner`, for tests in which a client disconnects.
-    """
+    """Run an application for a `with` block; yields its address, without a trailing slash."""
     runner = web.AppRunner(app, **{"shutdown_timeout": 0.1, "access_log": None, **runner_options})
     await runner.setup()
     try:

@@ -35,11 +35,7 @@ class ThreadedBroker:
         return self._broker.bootstrap_servers
 
     def start(self) -> None:
-        """Start serving; returns when clients can connect.
-
-        Raises:
-            OSError: The port is in use.
-        """
+        """Start serving; returns when clients can connect."""
         if not self._thread.is_alive():
             self._thread.start()
         self._call(self._broker.start())
@@ -85,10 +81,6 @@ class ThreadedBroker:
 
 @contextlib.contextmanager
 def broker_in_thread(**arguments: Any) -> Iterator[str]:
-    """Run an embedded broker for a `with` block, with the arguments of `EmbeddedBroker`.
-
-    Yields:
-        Its bootstrap servers.
-    """
+    """Run an embedded broker for a `with` block, with the arguments of `EmbeddedBroker`."""
     with ThreadedBroker(**arguments) as broker:
         yield broker.bootstrap_servers

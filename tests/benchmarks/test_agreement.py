@@ -123,7 +123,6 @@ def test_data_that_is_not_there_is_named(
 
 
 def test_an_unknown_benchmark_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """The error names the known benchmarks."""
     assert main(["speed-of-light"]) == 2
     assert ", ".join(BENCHMARKS) in capsys.readouterr().err
 

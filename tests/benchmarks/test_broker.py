@@ -52,7 +52,6 @@ def _process(program: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_the_servers(number: signal.Signals) -> None:
-    """A signal to the benchmark ends its servers."""
     with _process(_WITH_A_SERVER) as (process, pid):
         process.send_signal(number)
         assert process.wait(20) != 0

@@ -148,7 +148,6 @@ def test_rates_for_a_precision() -> None:
     ],
 )
 def test_numbers_have_three_digits(value: float, text: str) -> None:
-    """Numbers are shown with three significant digits."""
     assert number(value) == text
 
 

@@ -30,11 +30,7 @@ KEYED: Final = {
 
 
 def binary() -> str:
-    """The path of the Collector.
-
-    Raises:
-        pytest.fail.Exception: COLLECTOR is unset or names no program.
-    """
+    """The path of the Collector."""
     path = os.environ.get(VARIABLE, "")
     if not os.access(path, os.X_OK) or not Path(path).is_file():
         pytest.fail(
@@ -46,12 +42,7 @@ def binary() -> str:
 
 
 class Collector:
-    """A running Collector.
-
-    Args:
-        port: The port of its OTLP/HTTP receiver.
-        log: The file of its log.
-    """
+    """A running Collector."""
 
     def __init__(self, port: int, log: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -59,7 +50,6 @@ class Collector:
 
     @property
     def log(self) -> str:
-        """The Collector's log."""
         return self._log.read_text(errors="replace")
 
     async def post(self, *bodies: bytes, signal: str = "traces") -> None:

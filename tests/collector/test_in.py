@@ -166,7 +166,6 @@ def randomness(trace_id: str) -> float:
 
 
 def total(registry: CollectorRegistry, name: str) -> float:
-    """The total of a counter."""
     wanted = f"judgestream_score_{name}_total"
     return sum(one.value for family in registry.collect() for one in family.samples if one.name == wanted)
 

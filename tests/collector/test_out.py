@@ -36,7 +36,6 @@ def lines(file: Path) -> Iterator[Any]:
 
 
 def attributes(pairs: list[dict[str, Any]]) -> Attributes:
-    """The attributes of OTLP/JSON."""
     return {one["key"]: next(iter(one["value"].values())) for one in pairs}
 
 

@@ -44,7 +44,6 @@ def test_every_service_says_whether_it_is_well(services: dict[str, dict[str, Any
 
 
 def test_every_published_port_is_on_loopback(services: dict[str, dict[str, Any]]) -> None:
-    """Every published port is bound to loopback."""
     ports = [port for service in services.values() for port in service.get("ports", ())]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
@@ -139,5 +138,4 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
 
 @pytest.mark.tools
 def test_alertmanager_takes_its_configuration() -> None:
-    """Amtool accepts the configuration."""
     assert "SUCCESS" in run(tool("amtool"), "check-config", _FOLDER / "alertmanager.yml")

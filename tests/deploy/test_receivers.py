@@ -126,7 +126,6 @@ async def test_a_cause_mutes_its_own_symptoms(
 
 
 async def test_each_receiver_gets_title_and_text(tmp_path: Path) -> None:
-    """Each receiver gets the same title and text in its own format."""
     told: dict[str, Any] = {}
 
     async def take(request: web.Request) -> web.Response:

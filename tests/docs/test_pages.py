@@ -42,7 +42,6 @@ def _names_of(node: ast.stmt) -> set[str]:
 
 @pytest.mark.parametrize(("file", "name"), _NAMES, ids=str)
 def test_every_name_exists(file: str, name: str) -> None:
-    """Every file exists and defines the name."""
     path = ROOT / file
     assert path.is_file()
     if name:
@@ -51,7 +50,6 @@ def test_every_name_exists(file: str, name: str) -> None:
 
 @pytest.mark.parametrize("folder", _FOLDERS)
 def test_every_folder_exists(folder: str) -> None:
-    """Every folder exists."""
     assert (ROOT / folder).exists()
 
 
@@ -82,7 +80,6 @@ MODULES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_folder_has_few_modules_and_a_docstring(level: Path) -> None:
-    """A folder has at most 16 modules and a docstring."""
     assert len(_rooms(level)) <= MAX_ROOMS
     assert ast.get_docstring(ast.parse((level / "__init__.py").read_text(encoding="utf-8")))
 
@@ -117,7 +114,6 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_there_are_links_to_check() -> None:
-    """The expression finds links."""
     assert len(_LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))) > 10
 
 

@@ -53,7 +53,6 @@ UNIT = ROOT / "deploy" / "systemd" / "judgestream.service"
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The fenced blocks of a language."""
     return re.findall(
         rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
@@ -111,7 +110,6 @@ def test_the_cases_for_ci_hold(
 
 
 def test_targets_of_make_exist() -> None:
-    """Every `make TARGET` of the pages exists."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for page in PAGES:
         for target in re.findall(r"(?:\$ |`)make ([a-z-]+)", page.read_text(encoding="utf-8")):
@@ -147,7 +145,6 @@ def test_the_unit_fits_the_program_and_the_page() -> None:
 
 
 def _unit_here(folder: Path, *, change: tuple[str, str] = ("", "")) -> Path:
-    """The unit with a program of this machine."""
     text = re.sub(
         r"^ExecStart=\S+", "ExecStart=/bin/true", UNIT.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
@@ -190,7 +187,6 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def test_the_settings_of_the_judge_page_are_valid() -> None:
-    """The example of the page is valid."""
     (block,) = blocks(PAGE, "yaml")
     assert JudgeSettings.model_validate(yaml.safe_load(block)["judge"]).budget.when_spent == "defer"
 
@@ -215,7 +211,6 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 
 def test_the_example_of_a_judge_for_each_metric_is_valid() -> None:
-    """The example of the page is valid."""
     section = TEXT.partition("## Which judge for which metric")[2].partition("\n## ")[0]
     example = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
     settings = Settings.model_validate(yaml.safe_load(example))
@@ -248,7 +243,6 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("acme")
 @pytest.mark.parametrize("text", YAML)
 def test_the_settings_make_metrics(text: str) -> None:
-    """Every metric of the settings can be built."""
     document: dict[str, Any] = yaml.safe_load(text)
     endpoints = [{"name": name, "model": "m"} for name in ("small", "large", "other")]
     settings = Settings.model_validate({**document, "judge": {"endpoints": endpoints}})
@@ -257,7 +251,6 @@ def test_the_settings_make_metrics(text: str) -> None:
 
 
 def test_the_labels_of_the_function_are_on_its_scale() -> None:
-    """Both labels of the example function are on its scale."""
     module: dict[str, Any] = {}
     exec(PYTHON[0], module)  # noqa: S102 - the page's own words
     labels = yaml.safe_load(YAML[2])["metrics"]["politeness"]["python"]["result"]

@@ -32,7 +32,6 @@ def load(path: Path) -> Any:
 
 
 def schema() -> dict[str, Any]:
-    """Read the schema of the values."""
     document: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     return document
 
@@ -82,5 +81,4 @@ def pods(documents: list[Manifest]) -> dict[str, dict[str, Any]]:
 
 
 def workers(documents: list[Manifest]) -> list[Manifest]:
-    """The workloads that run workers."""
     return [*of_kind(documents, "Deployment"), *of_kind(documents, "StatefulSet")]

@@ -19,15 +19,7 @@ CUSTOM_GROUPS: Final = frozenset({"gateway.networking.k8s.io", "keda.sh", "monit
 
 
 def validator(version: str, document: Manifest) -> Draft202012Validator:
-    """The validator of an object for a version of Kubernetes.
-
-    Args:
-        version: Such as 1.34.0.
-        document: The object; its kind and API version choose the schema.
-
-    Raises:
-        FileNotFoundError: The kind does not exist in this version.
-    """
+    """The validator of an object for a version of Kubernetes."""
     group, _, api = document["apiVersion"].rpartition("/")
     stem = "-".join(part for part in (document["kind"].lower(), group.partition(".")[0], api) if part)
     return _validator(version, stem)

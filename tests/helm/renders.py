@@ -29,7 +29,6 @@ _Dumper.add_representer(str, _text)
 
 
 def golden(values: Path) -> Path:
-    """The file of a golden render."""
     return GOLDEN / f"{name_of(values)}.yaml"
 
 

@@ -34,17 +34,7 @@ _MISSING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case.
-
-    Args:
-        suite: The name of its file.
-        name: Its sentence.
-        templates: The templates that it checks.
-        files: Values files in the folder `ci` of the chart.
-        values: Values that override them.
-        index: The default document of its assertions.
-        assertions: The assertions.
-    """
+    """One case."""
 
     suite: str
     name: str
@@ -63,7 +53,6 @@ class Rendered:
     error: str = ""
 
     def documents(self, template: str) -> list[Manifest]:
-        """The objects of a template."""
         return [one for one in yaml.load_all(self.texts.get(template, ""), Loader=yaml.CSafeLoader) if one]
 
 

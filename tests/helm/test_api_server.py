@@ -35,7 +35,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def last_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The chart of the last release."""
     return earlier.extract(tmp_path_factory.mktemp("last"), "helm") / "helm"
 
 

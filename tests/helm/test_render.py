@@ -41,7 +41,6 @@ FULL = CHART / "ci" / "full-values.yaml"
 
 @each_values
 def test_helm_lints(values: Path) -> None:
-    """`helm lint --strict` passes."""
     assert "0 chart(s) failed" in run(tool("helm"), "lint", "--strict", CHART, "--values", values)
 
 
@@ -261,7 +260,6 @@ def test_every_pod_is_restricted(values: Path) -> None:
 
 
 def test_no_manifest_holds_a_secret() -> None:
-    """The chart renders no Secret."""
     for values in CI_VALUES:
         assert of_kind(rendered(values), "Secret") == []
 
@@ -318,7 +316,6 @@ def test_all_workers_of_a_release_are_read_once() -> None:
 
 
 def test_triggers_ask_for_the_groups_and_topics_of_the_workers(tmp_path: Path) -> None:
-    """KEDA's triggers name the workers' groups and topics."""
     values = CHART / "ci" / "keda-values.yaml"
     documents = manifests("--values", str(values), "--set", "split.intake.autoscaling.keda.enabled=true",
                           "--set", "split.monitor.autoscaling.keda.enabled=true")  # fmt: skip

@@ -128,7 +128,6 @@ def _disagreements(node: Mapping[str, Any], values: Any, above: str = "") -> Ite
 
 
 def test_the_schema_knows_the_values_and_no_others() -> None:
-    """Schema and values have the same keys."""
     assert list(_disagreements(schema(), load(CHART / "values.yaml"))) == []
 
 
@@ -138,7 +137,6 @@ def test_the_values_of_the_tests_are_valid(values: Path) -> None:
 
 
 def test_every_object_with_our_own_keys_is_closed() -> None:
-    """Every object with our own keys is closed."""
     elsewhere = (*_OVERRIDES, "config.")  # the settings' own test of closed sections
     opened = [path for path, closed in _objects(schema()) if not closed and not path.startswith(elsewhere)]
     assert sorted(opened) == sorted(_OPEN)
@@ -264,7 +262,6 @@ _DOCUMENT = Rendered({"t": "kind: Job\nspec: {list: [{a: 1, b: 2}, 3], text: one
 @pytest.mark.tools
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.suite}: {case.name}")
 def test_every_case_of_the_chart_holds(case: Case) -> None:
-    """Every assertion of every case holds."""
     assert broken(case) == []
 
 

@@ -21,15 +21,7 @@ BASE_IMAGE = "docker.io/library/python:3.13-slim"
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A built image.
-
-    Attributes:
-        size_bytes: The size of all layers, uncompressed.
-        base_size_bytes: The size of the base image.
-        config: User, environment, command and labels.
-        root: The root of its files.
-        log: The log of the build.
-    """
+    """A built image."""
 
     size_bytes: int
     base_size_bytes: int
@@ -39,11 +31,7 @@ class Built:
 
 
 class Builder:
-    """A store of images; `close` removes it.
-
-    Args:
-        folder: Its folder; some gigabytes during a build.
-    """
+    """A store of images; `close` removes it."""
 
     def __init__(self, folder: Path) -> None:
         if os.geteuid() != 0:

@@ -29,13 +29,7 @@ exec chroot "$root" "$@"
 
 
 def command(image: Built, arguments: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
-    """The command line that runs the image's entry point.
-
-    Args:
-        image: The image; its user, environment, working folder and entry point are used.
-        arguments: The arguments of the entry point.
-        files: Mounted read-only: path in the image to file.
-    """
+    """The command line that runs the image's entry point."""
     return inside(image, [*image.config["Entrypoint"], *arguments], files)
 
 

@@ -67,13 +67,11 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def image(builder: Builder, context: Path) -> Built:
-    """The image as `make image` builds it."""
     arguments = {"VERSION": version("judgestream"), "REVISION": REVISION}
     return builder.build(context, tag="judgestream:test", arguments=arguments)
 
 
 def test_hadolint_has_nothing_to_say() -> None:
-    """The Dockerfile passes hadolint."""
     run(tool("hadolint"), "--failure-threshold", "style", ROOT / "Dockerfile")
 
 
@@ -85,7 +83,6 @@ def test_hadolint_can_object(tmp_path: Path) -> None:
 
 
 def test_it_has_labels_user_command_and_health_check(image: Built) -> None:
-    """Labels, user, command and health check are set."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     labels = {
         name.removeprefix("org.opencontainers.image."): value
@@ -227,7 +224,6 @@ def test_nothing_in_it_raises_rights_or_gives_itself_away(image: Built) -> None:
 
 
 def test_no_layer_has_keys_or_history(image: Built) -> None:
-    """No layer has the keys or the history of the project."""
     skipped = {"proc", "sys", "dev"}
     tops = [top for top in image.root.iterdir() if top.name not in skipped and not top.is_symlink()]
     found = subprocess.run(["grep", "-rlF", STRAY, *tops], capture_output=True, text=True, check=False)

@@ -29,11 +29,7 @@ _JAVA_OPTIONS = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class Apicurio:
-    """A running registry.
-
-    Attributes:
-        url: Of Confluent's interface, as `ingest.registry.url` takes it.
-    """
+    """A running registry."""
 
     def __init__(self, port: int, session: aiohttp.ClientSession) -> None:
         self.url = f"http://127.0.0.1:{port}/apis/ccompat/v7"

@@ -58,15 +58,12 @@ class ClusterNode(ApacheKafka):
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Continue the process."""
         with contextlib.suppress(ProcessLookupError):
             if self.pid is not None:
                 os.kill(self.pid, signal.SIGCONT)
 
 
 class KafkaCluster:
-    """Three nodes."""
-
     def __init__(self, directory: Path) -> None:
         ports = free_ports(NODES * _PORTS)
         mine = [ports[number * _PORTS : (number + 1) * _PORTS] for number in range(NODES)]

@@ -46,12 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A running broker.
-
-    Attributes:
-        kind: "embedded" or "apache".
-        bootstrap_servers: Host and port for clients.
-    """
+    """A running broker."""
 
     kind: str
     bootstrap_servers: str
@@ -75,7 +70,6 @@ class RunningBroker:
         return name
 
     def producer(self, **options: Any) -> AIOKafkaProducer:
-        """A producer of aiokafka."""
         return AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, **options)
 
     def consumer(self, *topics: str, **options: Any) -> AIOKafkaConsumer:
@@ -157,6 +151,5 @@ def topic_name() -> Callable[[str], str]:
 
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
-    """A judge on loopback."""
     async with Endpoint() as judge:
         yield judge

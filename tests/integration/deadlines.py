@@ -19,11 +19,7 @@ _LOOK_AGAIN_SECONDS = 0.02
 async def until(
     condition: Callable[[], bool | Awaitable[bool]], what: str, *, deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
-    """Wait until a condition holds.
-
-    Raises:
-        AssertionError: It does not hold by the deadline; the message has `what`.
-    """
+    """Wait until a condition holds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + deadline_seconds
     while True:
@@ -39,11 +35,7 @@ async def until(
 async def take(
     consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = DEADLINE_SECONDS
 ) -> list[ConsumerRecord]:
-    """The next records of a consumer, at least `count`.
-
-    Raises:
-        AssertionError: There are fewer by the deadline.
-    """
+    """The next records of a consumer, at least `count`."""
     records: list[ConsumerRecord] = []
 
     async def enough() -> bool:

@@ -30,17 +30,12 @@ def forms(secret: str) -> set[bytes]:
 
 @dataclass
 class Scan:
-    """Collects output and searches it.
-
-    Attributes:
-        secrets: The secrets, by a name for messages.
-    """
+    """Collects output and searches it."""
 
     secrets: Mapping[str, str]
     _written: list[tuple[str, bytes]] = field(default_factory=list)
 
     def add(self, place: str, written: bytes | str) -> None:
-        """Add output."""
         self._written.append((place, written.encode() if isinstance(written, str) else written))
 
     def find(self) -> Iterator[str]:
@@ -54,9 +49,7 @@ class Scan:
 
     @property
     def size(self) -> int:
-        """The bytes searched."""
         return sum(len(written) for _, written in self._written)
 
     def text(self) -> str:
-        """All output."""
         return "\n".join(written.decode(errors="replace") for _, written in self._written)

@@ -67,12 +67,7 @@ SOON_MISSED = {"kafka.session_timeout_seconds": 6}
 
 @contextlib.asynccontextmanager
 async def process(stage: Stage, *, log: str = "worker.log") -> AsyncIterator[asyncio.subprocess.Process]:
-    """A worker process that reads; killed at the end if it still runs.
-
-    Args:
-        stage: The stage whose settings it gets.
-        log: The name of the log in the stage's folder.
-    """
+    """A worker process that reads; killed at the end if it still runs."""
     settings = stage.directory / "settings.yaml"
     settings.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
     log_file = stage.directory / log

@@ -50,8 +50,6 @@ LISTENERS = {
 
 
 class Authority:
-    """A certificate authority for the tests."""
-
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._ca = trustme.CA(key_type=trustme.KeyType.RSA)  # readable by Java

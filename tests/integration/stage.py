@@ -66,7 +66,6 @@ class Chat:
 
 
 def trace_ids(number: int, seed: int) -> list[str]:
-    """Random trace ids."""
     source = random.Random(seed)
     return [f"{source.getrandbits(128):032x}" for _ in range(number)]
 
@@ -102,7 +101,6 @@ class Stage:
         return {"bootstrap_servers": self.bootstrap_servers, **self.access}
 
     def document(self) -> dict[str, Any]:
-        """The settings as a document."""
         pack = self.directory / "tone.md"
         pack.write_text(PACK, encoding="utf-8")
         document: dict[str, Any] = {
@@ -144,11 +142,9 @@ class Stage:
 
     @property
     def settings(self) -> Settings:
-        """The validated settings."""
         return Settings.model_validate(self.document())
 
     def topic(self, what: str) -> str:
-        """The name of a topic."""
         return f"{self.name}.{what}"
 
     @contextlib.asynccontextmanager
@@ -223,7 +219,6 @@ class Stage:
             return records
 
     async def results(self) -> list[Scored | Unscored | Failed]:
-        """All results."""
         return [RESULT.validate_json(record.value) for record in await self.read("scores")]
 
     async def holds(self, *, at_least: bool = False, **counts: int) -> None:
@@ -252,15 +247,12 @@ class Stage:
         await until(committed, f"{total} committed on {topic}")
 
     async def dead_letters(self) -> list[DeadLetter]:
-        """All dead letters."""
         return [DeadLetter.model_validate_json(record.value) for record in await self.read("dead")]
 
     async def alerts(self) -> list[Alert]:
-        """All alerts."""
         return [Alert.model_validate_json(record.value) for record in await self.read("alerts")]
 
     async def tasks(self, metric: str = "tone") -> list[JudgeTask]:
-        """All tasks of a metric."""
         return [JudgeTask.model_validate_json(record.value) for record in await self.read(f"tasks.{metric}")]
 
     async def committed(self, topic: str, group: str | None = None) -> list[int | None]:

@@ -53,7 +53,6 @@ def stage(broker: RunningBroker, tmp_path: Path, offline: OfflineJudge) -> Stage
 
 @pytest.fixture
 def topics(stage: Stage, broker: RunningBroker) -> Stage:
-    """The same with topics."""
     for name in NEEDED:
         broker.create_topic(stage.topic(name), stage.partitions)
     return stage

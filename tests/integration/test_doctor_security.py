@@ -103,7 +103,6 @@ async def test_with_the_documented_permissions_all_is_well(
 
 
 async def test_each_missing_permission_is_named_with_the_command_that_grants_it(stage: GuardedStage) -> None:
-    """Each missing permission is exactly one failure with the command that grants it."""
     grants, group = stage.grants(), f"group {stage.settings.kafka.group_id}"
     with stage.allowed(grants):
         assert failures(await diagnosed(stage)) == []

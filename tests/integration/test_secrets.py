@@ -236,7 +236,6 @@ def assert_clean(scan: Scan) -> None:
 
 
 def test_the_scan_finds_each_encoding_of_a_secret() -> None:
-    """The scan finds each encoding of each secret."""
     for name, secret in SECRETS.items():
         pair = f"user:{secret}".encode()
         for text in (

@@ -61,15 +61,7 @@ def strangers(kafka: SecureKafka) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A wrong security setting that keeps a client out.
-
-    Attributes:
-        what: The fault.
-        listener: The listener.
-        security: Makes the section `kafka.security`.
-        expected: A pattern of the message: reason, semicolon, remedy.
-        lasting: Whether a retry cannot help; a listener that closes connections may be starting.
-    """
+    """A wrong security setting that keeps a client out."""
 
     what: str
     listener: str

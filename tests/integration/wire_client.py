@@ -22,11 +22,7 @@ _ALTER_CLIENT_QUOTAS = 49
 
 
 class WireClient:
-    """One connection to a broker, without retries.
-
-    Args:
-        timeout_seconds: The limit of connecting and of each answer.
-    """
+    """One connection to a broker, without retries."""
 
     def __init__(self, bootstrap_servers: str, *, timeout_seconds: float = 15.0) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)

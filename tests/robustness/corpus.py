@@ -124,7 +124,6 @@ PLAIN: Final = (
 
 @lru_cache(maxsize=32)
 def text(name: str, size: int) -> str:
-    """A text of the corpus."""
     return TEXTS[name](size)
 
 

@@ -49,7 +49,6 @@ class Expression:
 
 
 def modules() -> Iterator[ModuleType]:
-    """All modules of the packages."""
     for package in (judge, schemas, streams):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not found.name.endswith("__main__"):

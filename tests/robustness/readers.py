@@ -83,7 +83,6 @@ def log_records(text: str) -> None:
 
 
 def avro(text: str) -> None:
-    """An array of texts."""
     payload = bytearray()
     for piece in text.split(" "):
         raw = piece.encode("utf-8", "surrogatepass")
@@ -108,7 +107,6 @@ def mapped(text: str) -> None:
 
 
 def message(role: str, text: str) -> str:
-    """Messages as JSON."""
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
 
 

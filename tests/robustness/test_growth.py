@@ -126,7 +126,6 @@ def test_the_measure_tells_a_square() -> None:
 
 
 def test_the_corpus_is_of_the_size_that_is_asked_for() -> None:
-    """A text of the corpus has the requested size."""
     for name in corpus.TEXTS:
         assert 0.9 < len(corpus.text(name, 10_000)) / 10_000 < 1.1, name
 
@@ -136,7 +135,6 @@ MAX_SEEDS_BYTES = 100_000
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_seeds_break_nothing(target: str) -> None:
-    """Every seed passes its target."""
     assert seeds(target)
     for seed in seeds(target):
         TARGETS[target](seed)
@@ -161,8 +159,6 @@ def changed(draw: st.DrawFn, target: str) -> bytes:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_mutated_seeds_give_a_result_or_an_expected_error(target: str) -> None:
-    """Mutated bytes give a result or an expected error."""
-
     @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
     @given(changed(target) | st.binary(max_size=200))
     def holds(data: bytes) -> None:
