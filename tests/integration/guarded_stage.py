@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +15,10 @@ from aiokafka.admin import NewTopic
 from streams.kafka.topics.grants import Grant, worker_grants
 from streams.kafka.topics.table import AGENTS, AgentName, group_of, topic_uses
 from tests.integration.admin import kafka_admin
+from tests.integration.processes import Worker, worker
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.stage import Stage
-from tests.integration.ways_in import (
-    ENVIRONMENT,
-    USER,
-)
-from tests.streams.cli.processes import COMMAND, clean_environment
-
-
-class Log:
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    @property
-    def text(self) -> str:
-        return self._file.read_text(encoding="utf-8")
-
-    def ready(self) -> tuple[bool, str]:
-        """Whether `/readyz` says ready, and its reasons."""
-        (line,) = (line for line in self.text.splitlines() if '"event": "reading"' in line)
-        with contextlib.closing(HTTPConnection(json.loads(line)["url"].removeprefix("http://"))) as port:
-            port.request("GET", "/readyz")
-            answer = json.load(port.getresponse())
-        return answer["ok"], "; ".join(answer["reasons"])
-
-    def whole(self) -> str:
-        """The final log, which must have no stack trace."""
-        assert "Traceback" not in self.text, self.text[-6000:]
-        return self.text
+from tests.integration.ways_in import ENVIRONMENT, USER
 
 
 @dataclass
@@ -80,31 +53,10 @@ class GuardedStage(Stage):
         file.write_text(yaml.safe_dump(document), encoding="utf-8")
         return file
 
-    @contextlib.asynccontextmanager
-    async def process(
-        self, file: Path, *, agents: Sequence[str] = AGENTS
-    ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Log]]:
-        """The command `worker` as a process, with its log; killed at the end if it still runs."""
-        log = file.with_suffix(".log")
-        with log.open("wb") as sink:
-            started = await asyncio.create_subprocess_exec(
-                *COMMAND,
-                "worker",
-                "--config",
-                str(file),
-                "--agents",
-                ",".join(agents),
-                env=clean_environment(ENVIRONMENT),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-            )
-        try:
-            yield started, Log(log)
-        finally:
-            if started.returncode is None:
-                started.kill()
-            await started.wait()
+    def process(self, file: Path, *, agents: Sequence[str] = AGENTS) -> AbstractAsyncContextManager[Worker]:
+        """A worker with these settings."""
+        arguments = ("worker", "--config", str(file), "--agents", ",".join(agents))
+        return worker(*arguments, log=file.with_suffix(".log"), env=ENVIRONMENT)
 
     async def judged(self, count: int) -> None:
         """Wait until the first events, this many, have a result."""

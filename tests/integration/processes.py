@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import multiprocessing
 import os
-import sys
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Self
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, Final, Self
 
 import yaml
 from aiohttp import web
 
-from tests.integration.deadlines import DEADLINE_SECONDS
+from streams.cli.main import run
+from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.stage import REPLY, Stage
-from tests.integration.tuning import environment
+from tests.integration.tuning import tuned
 from tests.judge.fake_openai import completed
-from tests.places import ROOT
+from tests.streams.cli.processes import clean_environment
 
 
 class Endpoint:
@@ -63,34 +69,111 @@ class Endpoint:
 
 SOON_MISSED = {"kafka.session_timeout_seconds": 6}
 """Settings for a worker that is killed: the group waits this long before the next one reads."""
+_SERVER: Final = multiprocessing.get_context("forkserver")
+
+
+class Worker:
+    """The command `worker` in a process of its own, with its log."""
+
+    def __init__(self, *target: Any, log: Path) -> None:
+        log.write_bytes(b"")
+        self._log = log
+        self._process: Any = _SERVER.Process(target=_run, args=(log, *target))
+        self._process.start()
+        self.pid: int = self._process.pid
+
+    @property
+    def text(self) -> str:
+        """The log up to now."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def returncode(self) -> int | None:
+        code: int | None = self._process.exitcode
+        return code
+
+    async def url(self) -> str:
+        """The address of its port, once it reads."""
+
+        def reads() -> bool:
+            assert self.returncode is None, self.text[-3000:]
+            return '"event": "reading"' in self.text
+
+        await until(reads, "a worker that reads")
+        return self._url()
+
+    def _url(self) -> str:
+        (line,) = (line for line in self.text.splitlines() if '"event": "reading"' in line)
+        url: str = json.loads(line)["url"]
+        return url
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether `/readyz` says ready, and its reasons."""
+        with contextlib.closing(HTTPConnection(self._url().removeprefix("http://"))) as port:
+            port.request("GET", "/readyz")
+            answer = json.load(port.getresponse())
+        return answer["ok"], "; ".join(answer["reasons"])
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    async def wait(self) -> int:
+        """Wait until it exits; a code below zero is a signal."""
+        await asyncio.to_thread(self._process.join, DEADLINE_SECONDS)
+        assert self.returncode is not None, self.text[-3000:]
+        return self.returncode
+
+    async def end(self, how: signal.Signals = signal.SIGTERM) -> str:
+        """Send a signal, expect the exit code that follows from it, and return the log."""
+        self.send_signal(how)
+        assert await self.wait() == (0 if how is signal.SIGTERM else -how), self.text[-6000:]
+        return self.text
+
+    async def close(self) -> None:
+        """Kill it, if it still runs."""
+        self._process.kill()
+        await asyncio.to_thread(self._process.join)
+        self._process.close()
 
 
 @contextlib.asynccontextmanager
-async def process(stage: Stage, *, log: str = "worker.log") -> AsyncIterator[asyncio.subprocess.Process]:
-    """A worker process that reads; killed at the end if it still runs."""
-    settings = stage.directory / "settings.yaml"
-    settings.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
-    log_file = stage.directory / log
-    with log_file.open("ab") as errors:
-        started = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.integration.worker_process",
-            str(settings),
-            cwd=ROOT,
-            env={**os.environ, **environment(stage.constants)},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-        )
+async def worker(
+    *arguments: str,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    prepare: Callable[[], object] | None = None,
+) -> AsyncIterator[Worker]:
+    """Run `judgestream` with these arguments, which name the command `worker`.
+
+    It forks from a server that has imported the modules. `prepare`, a function of a module, is called first.
+    """
+    started = Worker(arguments, clean_environment(env), prepare, log=log)
     try:
-        assert started.stdout is not None
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            line = await started.stdout.readline()
-        assert line, log_file.read_text(encoding="utf-8")[-3000:]
         yield started
     finally:
-        if started.returncode is None:
-            started.kill()
-        await started.wait()
-        # Otherwise the garbage collector closes the pipe's transport with a warning.
-        started._transport.close()  # type: ignore[attr-defined] # there is no public way
+        await started.close()
+
+
+def _run(
+    log: Path, arguments: Sequence[str], env: Mapping[str, str], prepare: Callable[[], object] | None
+) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    written = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(written, 1)
+    os.dup2(written, 2)
+    if prepare is not None:
+        prepare()
+    run(arguments)
+
+
+@contextlib.asynccontextmanager
+async def process(stage: Stage, *, log: str = "worker.log") -> AsyncIterator[Worker]:
+    """Run a worker with the settings and constants of a stage; it reads."""
+    settings = stage.directory / "settings.yaml"
+    settings.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
+    constants = partial(tuned, stage.constants)
+    arguments = ("worker", "--config", str(settings))
+    async with worker(*arguments, log=stage.directory / log, prepare=constants) as started:
+        await started.url()
+        yield started

@@ -58,8 +58,7 @@ async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, end
     async with process(stage) as worker:
         await stage.produce_keyed([turn(one, 0) for one in conversations])
         await stage.judges({f"e{10 * one}" for one in conversations})
-        worker.send_signal(signal.SIGKILL)
-        assert await worker.wait() == -signal.SIGKILL
+        await worker.end(signal.SIGKILL)
     assert await stage.tasks("whole") == []
     stage.changes["ingest"] = {"idle_seconds": 5}
     await stage.produce_keyed([turn(one, number) for number in range(1, TURNS) for one in conversations])

@@ -25,7 +25,6 @@ from streams.embedded.wire import ErrorCode
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.kafka import free_ports
-from tests.integration.login_front import FrontedBroker
 from tests.integration.stage import Stage, event
 from tests.integration.wire_client import WireClient
 from tests.streams.cli.processes import Service, judgestream, running
@@ -147,12 +146,15 @@ async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> 
     assert not diagnosis.may_pass
 
 
+class Misadvertised(EmbeddedBroker):
+    def _address(self) -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+
 async def test_unreachable_advertised_addresses(tmp_path: Path) -> None:
     """A wrong advertised.listeners is reported although the first address answers."""
-    async with FrontedBroker() as broker:
-        stage = Stage(broker.bootstrap_servers, tmp_path)
-        broker.front = ("127.0.0.1", 1)
-        diagnosis = await diagnosed(stage)
+    async with Misadvertised() as broker:
+        diagnosis = await diagnosed(Stage(broker.bootstrap_servers, tmp_path))
     (one,) = (one for one in diagnosis.failures if one.check == "broker")
     assert one.subject.startswith("127.0.0.1:1 (node ")
     assert "the cluster sends clients there, and nothing listens at" in one.detail

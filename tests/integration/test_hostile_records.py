@@ -23,7 +23,7 @@ from schemas import RESULT, DeadLetter
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
-from tests.integration.processes import process
+from tests.integration.processes import Worker, process
 from tests.integration.stage import Stage
 from tests.judge.fake_openai import completed
 from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
@@ -191,7 +191,7 @@ class Outcomes:
 class Watch:
     """Records the workers' memory while a condition is polled."""
 
-    processes: Sequence[asyncio.subprocess.Process]
+    processes: Sequence[Worker]
     highest_mib: float = 0.0
 
     def sees(self, outcomes: Outcomes, ids: set[str], place: tuple[int, int] | None) -> bool:

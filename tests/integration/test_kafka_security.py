@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,8 @@ from streams.kafka.topics.grants import Grant, creating_grants, produce_grants
 from streams.kafka.topics.table import AGENTS, group_of, plan_topics
 from streams.settings.broker import KafkaSettings
 from tests.integration.deadlines import until
-from tests.integration.guarded_stage import GuardedStage, Log
-from tests.integration.processes import Endpoint
+from tests.integration.guarded_stage import GuardedStage
+from tests.integration.processes import Endpoint, Worker
 from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
 from tests.integration.stage import event
 from tests.integration.ways_in import (
@@ -79,15 +78,17 @@ def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
     return make
 
 
-async def ended(process: asyncio.subprocess.Process, log: Log) -> tuple[int, str]:
-    code = await asyncio.wait_for(process.wait(), 60)
-    return code, log.whole().strip().splitlines()[-1]
+async def refused(worker: Worker) -> str:
+    """The last line of a worker that ends by itself, which has no stack trace."""
+    assert await worker.wait() == 2
+    assert "Traceback" not in worker.text, worker.text[-6000:]
+    return worker.text.strip().splitlines()[-1]
 
 
-async def stopped(process: asyncio.subprocess.Process, log: Log) -> str:
-    process.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(process.wait(), 60) == 0, log.text[-6000:]
-    return log.whole()
+async def stopped(worker: Worker) -> str:
+    text = await worker.end()
+    assert "Traceback" not in text, text[-6000:]
+    return text
 
 
 @contextlib.asynccontextmanager
@@ -134,10 +135,10 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
         held.enter_context(stage.allowed(grants))
         if way == "token":
             await held.enter_async_context(kept_fresh(kafka, file))
-        process, log = await held.enter_async_context(stage.process(stage.write_settings()))
+        worker = await held.enter_async_context(stage.process(stage.write_settings()))
         await stage.produce([event(number) for number in range(20)])
         await stage.judged(20)
-        text = await stopped(process, log)
+        text = await stopped(worker)
     assert "uthorization" not in text
     for topic in ("events", "tasks.tone"):
         at = await stage.committed(topic)
@@ -158,8 +159,8 @@ async def test_split_parts_need_only_their_own_permissions(kafka: SecureKafka, s
         await stage.judged(20)
         group = group_of(stage.settings.kafka.group_id, ["monitor"])
         await stage.commits("scores", 20, group)
-        for process, log in workers:
-            await stopped(process, log)
+        for worker in workers:
+            await stopped(worker)
 
 
 async def test_a_worker_creates_topics_only_with_the_permission(kafka: SecureKafka, staged: Staged) -> None:
@@ -245,47 +246,43 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
     await stage.create_topics()
     scores, events = stage.topic("scores"), stage.topic("events")
     with stage.allowed(stage.grants()):
-        async with stage.process(stage.write_settings("first")) as (process, log):
+        async with stage.process(stage.write_settings("first")) as worker:
             await stage.produce([event(number) for number in range(10)])
             await stage.judged(10)
             kafka.forbid(stage.principal, [Grant("topic", scores, ("Write",))])
             await stage.produce([event(number) for number in range(10, 20)])
 
-            def complains() -> bool:
-                return f"TopicAuthorizationFailedError('{scores}')" in log.text
-
-            await until(complains, "a complaint")
-            assert not log.ready()[0]
-            assert f"writing to {scores} has failed for " in log.ready()[1]
-            assert f"User:{USER} lacks permissions on the topic {scores}; grant " in log.ready()[1]
+            complaint = f"TopicAuthorizationFailedError('{scores}')"
+            await until(lambda: complaint in worker.text, "a complaint")
+            assert not worker.ready()[0]
+            assert f"writing to {scores} has failed for " in worker.ready()[1]
+            assert f"User:{USER} lacks permissions on the topic {scores}; grant " in worker.ready()[1]
             kafka.allow(stage.principal, [Grant("topic", scores, ("Write",))])
             await stage.judged(20)
-            await until(lambda: log.ready()[0], "a ready worker")
+            await until(lambda: worker.ready()[0], "a ready worker")
             kafka.forbid(stage.principal, [Grant("topic", events, ("Read",))])
-            code, last = await ended(process, log)
-            assert code == 2
+            last = await refused(worker)
             assert f"lacks permissions on the topic {events}" in last
             kafka.allow(stage.principal, [Grant("topic", events, ("Read",))])
         await stage.produce([event(number) for number in range(20, 30)])
         group = [Grant("group", stage.settings.kafka.group_id, ("Read",))]
         # It may not leave the group, so that the third worker waits for the end of its session.
         second = stage.write_settings("second", session_timeout_seconds=10)
-        async with stage.process(second) as (process, log):
+        async with stage.process(second) as worker:
             await stage.judged(30)
             kafka.forbid(stage.principal, group)
             await stage.produce([event(30)])
-            code, last = await ended(process, log)
-            assert code == 2
+            last = await refused(worker)
             assert f"may not use the consumer group {stage.settings.kafka.group_id}" in last
             kafka.allow(stage.principal, group)
-        async with stage.process(stage.write_settings("third")) as (process, log):
+        async with stage.process(stage.write_settings("third")) as worker:
 
             async def all_committed() -> bool:
                 return sum(offset or 0 for offset in await stage.committed("tasks.tone")) >= 31
 
             await until(all_committed, "31 tasks done")
             await stage.judged(31)
-            await stopped(process, log)
+            await stopped(worker)
     assert await stage.dead_letters() == []
 
 
@@ -314,7 +311,7 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
         stage = staged("TOKEN", security)
         await stage.create_topics()
         with stage.allowed(stage.grants()):
-            async with stage.process(stage.write_settings()) as (process, log):
+            async with stage.process(stage.write_settings()) as worker:
                 sent = 0
 
                 async def enough() -> bool:
@@ -325,7 +322,7 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
 
                 await until(enough, "four tokens")
                 await stage.judged(sent)
-                await stopped(process, log)
+                await stopped(worker)
 
 
 async def test_a_worker_without_a_valid_token_is_not_ready(
@@ -336,24 +333,22 @@ async def test_a_worker_without_a_valid_token_is_not_ready(
     stage = staged("TOKEN", token(kafka, file))
     await stage.create_topics()
     with stage.allowed(stage.grants()):
-        async with stage.process(stage.write_settings()) as (process, log):
+        async with stage.process(stage.write_settings()) as worker:
             async with kept_fresh(kafka, file):
                 await stage.produce([event(0)])
                 await stage.judged(1)
-                await until(lambda: log.ready()[0], "a ready worker")
+                await until(lambda: worker.ready()[0], "a ready worker")
             file.write_text(kafka.issuer.token(USER, life_seconds=60.0, audience="others"))
 
-            def is_shut_out() -> bool:
-                return "the broker refuses new connections: " in log.ready()[1]
-
-            await until(is_shut_out, "a reason")
-            assert "refuses the token" in log.ready()[1]
-            assert not log.ready()[0]
+            shut_out = "the broker refuses new connections: "
+            await until(lambda: shut_out in worker.ready()[1], "a reason")
+            assert "refuses the token" in worker.ready()[1]
+            assert not worker.ready()[0]
             async with kept_fresh(kafka, file):
-                await until(lambda: log.ready()[0], "a ready worker")
+                await until(lambda: worker.ready()[0], "a ready worker")
                 await stage.produce([event(1)])
                 await stage.judged(2)
-                await stopped(process, log)
+                await stopped(worker)
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,7 @@ async def test_sigkill_changes_no_alert(stage: Stage) -> None:
             # Kill with part of the results observed, at any later step.
             wanted = done + len(stretch) // 2
             await stage.holds(at_least=True, observations=wanted)
-            worker.send_signal(signal.SIGKILL)
-            assert await worker.wait() == -signal.SIGKILL
+            await worker.end(signal.SIGKILL)
         done += len(stretch)
     async with process(stage):
         await stage.produce(results(range(300, 700)), topic="scores")

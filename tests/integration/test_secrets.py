@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
-import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,16 +22,17 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from streams.judging.agent import JudgeAgent
 from tests.integration.deadlines import until
+from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.leaks import Scan, forms
-from tests.integration.login_front import login_front
-from tests.integration.processes import SOON_MISSED
+from tests.integration.processes import SOON_MISSED, worker
 from tests.integration.stage import Stage
 from tests.judge.fake_openai import completed
 from tests.loopback import on_loopback
 from tests.places import ROOT
 from tests.streams.certificates import Authority
-from tests.streams.cli.processes import Ended, call, clean_environment, judgestream
+from tests.streams.cli.processes import Ended, call, judgestream
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
 
@@ -142,63 +142,16 @@ def event(number: int) -> bytes:
     ).encode()
 
 
-class Worker:
-    """A worker process whose output is kept."""
+def fail_at_an_event(held: str) -> None:
+    """Make the worker fail at one event, with a secret in a variable and in the cause."""
+    handle = JudgeAgent.handle
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
-        self._process = process
-        self._log = log
+    async def failing(self: Any, record: Any, *args: Any, **kwargs: Any) -> Any:
+        if b'"e3"' in (record.value or b""):
+            raise RuntimeError("forced") from ValueError("with " + held)
+        return await handle(self, record, *args, **kwargs)
 
-    @property
-    def written(self) -> bytes:
-        return self._log.read_bytes()
-
-    async def url(self) -> str:
-        """The address of its port, once it reads."""
-        await until(
-            lambda: b'"event": "reading"' in self.written or self._process.returncode is not None,
-            f"a worker that reads:\n{self.written.decode(errors='replace')[-3000:]}",
-        )
-        lines = [line for line in self.written.splitlines() if b'"event": "reading"' in line]
-        assert lines, self.written.decode(errors="replace")[-3000:]
-        url: str = json.loads(lines[0])["url"]
-        return url
-
-    async def end(self) -> int:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
-        return await asyncio.wait_for(self._process.wait(), 60)
-
-
-_FORCED = """
-import judge.evaluate.evaluator, streams.judging.agent
-handle = streams.judging.agent.JudgeAgent.handle
-async def failing(self, record, *args, **kwargs):
-    held = {held!r}
-    if b'"e3"' in (record.value or b""):
-        raise RuntimeError("forced") from ValueError("with " + held)
-    return await handle(self, record, *args, **kwargs)
-streams.judging.agent.JudgeAgent.handle = failing
-"""
-"""Makes the worker fail at one event, with a secret in a variable and in the cause."""
-
-
-@contextlib.asynccontextmanager
-async def worker(config: str, env: Mapping[str, str], forced: str = "") -> AsyncIterator[Worker]:
-    code = f"{forced}\nfrom streams.cli.main import run; run()"
-    log = Path(config).with_suffix(".log")
-    with log.open("wb") as sink:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", code, "--debug", "worker", "--config", config,
-            env=clean_environment(env), stdin=asyncio.subprocess.DEVNULL, stdout=sink, stderr=sink,
-        )  # fmt: skip
-    one = Worker(process, log)
-    try:
-        yield one
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await one.end()
+    JudgeAgent.handle = failing  # type: ignore[method-assign] # of the worker's process
 
 
 async def look_at_everything(scan: Scan, url: str) -> None:
@@ -258,19 +211,20 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
     async with (
         echoing_judge(always=401) as refusing,
         echoing_judge() as flaky,
-        login_front("PLAIN", SECRETS["kafka password"]) as front,
+        GuardedBroker("PLAIN", SECRETS["kafka password"]) as broker,
     ):
         stage = staged(
             tmp_path,
-            front.bootstrap_servers,
+            broker.bootstrap_servers,
             plain(tmp_path),
             {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"},
             {"name": "flaky", "base_url": flaky.url, "model": "m", "api_key_file": str(key_file)},
         )
-        stage.access = front.client_options()
+        stage.access = broker.client_options()
         config = written(tmp_path, "worker.yaml", stage.document())
-        forced = _FORCED.replace("{held!r}", repr(SECRETS["judge key by variable"]))
-        async with worker(config, env, forced) as one:
+        forced = partial(fail_at_an_event, SECRETS["judge key by variable"])
+        command = ("--debug", "worker", "--config", config)
+        async with worker(*command, log=tmp_path / "log", env=env, prepare=forced) as one:
             url = await one.url()
             await stage.produce([event(number) for number in range(12)] + [b"no event", b"{}"])
 
@@ -279,8 +233,7 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
 
             await until(settled, "12 results and 2 dead letters")
             await look_at_everything(scan, url)
-            assert await one.end() == 0
-            scan.add("worker", one.written)
+            scan.add("worker", await one.end())
             for topic in TOPICS[1:]:
                 for record in await stage.read(topic):
                     scan.add(
@@ -292,8 +245,8 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
     # The test exercised the secrets: keys arrived, logins succeeded, and both failures were logged.
     assert refusing.keys == {f"Bearer {SECRETS['judge key by variable']}"}
     assert flaky.keys == {f"Bearer {SECRETS['judge key by file']}"}
-    assert all(welcome for welcome, _ in front.logins)
-    assert len(front.logins) >= 2
+    assert all(welcome for welcome, _ in broker.logins)
+    assert len(broker.logins) >= 2
     told = scan.text()
     for words in (
         "upstream refused",
@@ -319,10 +272,10 @@ async def test_commands(tmp_path: Path) -> None:
         echoing_judge(always=401) as refusing,
         echoing_judge() as flaky,
         echoing_judge(always=400) as rejecting,
-        login_front("PLAIN", SECRETS["kafka password"]) as front,
+        GuardedBroker("PLAIN", SECRETS["kafka password"]) as broker,
     ):
         refused_key = {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"}
-        stage = staged(tmp_path, front.bootstrap_servers, plain(tmp_path), refused_key)
+        stage = staged(tmp_path, broker.bootstrap_servers, plain(tmp_path), refused_key)
         config = written(tmp_path, "commands.yaml", stage.document())
         by_variable = env | {
             "JUDGESTREAM_JUDGE__ENDPOINTS": json.dumps([{**inline, "base_url": flaky.url}]),
@@ -348,7 +301,7 @@ async def test_commands(tmp_path: Path) -> None:
         for judge in (refusing, rejecting):
             call = ("judge", events, "--metric", "relevance", "--base-url", judge.url, "--model", "m")
             keep(scan, "judge", await judgestream("--debug", *call, env=env))
-        front.secret = "another"
+        broker.secret = "another"
         keep(scan, "doctor, refused", await judgestream("doctor", "-c", config, "--skip", "verdict", env=env))
         refused = await judgestream("--debug", "produce", events, "--config", config, env=env)
         assert keep(scan, "produce, refused", refused).code in {1, 2}
@@ -356,7 +309,7 @@ async def test_commands(tmp_path: Path) -> None:
         refusing.keys | flaky.keys
     )
     assert f"Bearer {SECRETS['openai key']}" in rejecting.keys
-    assert {welcome for welcome, _ in front.logins} == {True, False}
+    assert {welcome for welcome, _ in broker.logins} == {True, False}
     assert "*****" in scan.text()
     assert_clean(scan)
 
@@ -383,7 +336,7 @@ async def test_tokens(tmp_path: Path) -> None:
     async with (
         on_loopback(app) as address,
         echoing_judge() as judge,
-        login_front("OAUTHBEARER", SECRETS["kafka token"]) as front,
+        GuardedBroker("OAUTHBEARER", SECRETS["kafka token"]) as broker,
     ):
         security = {
             "protocol": "SASL_PLAINTEXT",
@@ -395,16 +348,16 @@ async def test_tokens(tmp_path: Path) -> None:
             },
         }
         endpoint = {"name": "flaky", "base_url": judge.url, "model": "m"}
-        stage = staged(tmp_path, front.bootstrap_servers, security, endpoint)
+        stage = staged(tmp_path, broker.bootstrap_servers, security, endpoint)
         config = written(tmp_path, "oauth.yaml", stage.document())
         for command in (("doctor", "--skip", "verdict", "-c"), ("config", "show")):
             keep(scan, command[0], await judgestream("--debug", *command, config, env=env))
-        async with worker(config, env) as one:
+        command = ("--debug", "worker", "--config", config)
+        async with worker(*command, log=tmp_path / "log", env=env) as one:
             await one.url()
-            assert await one.end() == 0
-            scan.add("worker", one.written)
+            scan.add("worker", await one.end())
     assert len(asked) >= 2
-    assert {welcome for welcome, _ in front.logins} == {True}
+    assert {welcome for welcome, _ in broker.logins} == {True}
     assert_clean(scan)
 
 
@@ -441,40 +394,26 @@ def test_invalid_settings(
     secret, in_address = SECRETS["kafka password"], SECRETS["password in an address"]
     bare = "Kafka8841zq0pass"
     scan = Scan(SECRETS | {"bare": bare})
+    security: list[Any] = [
+        secret,
+        [secret],
+        {"password_env": secret},
+        {"oauth": {"token_url": f"https://u:{in_address}@idp.example", "client_id": "c"}},
+    ]
     files: list[dict[str, Any] | str] = [
-        {"kafka": {"security": {"password": secret}}},
-        {"kafka": {"security": {"password_env": secret}}},
-        {"kafka": {"security": {"key_password_env": secret}}},
-        {"kafka": {"security": {"oauth": {"client_secret_env": secret}}}},
-        {"kafka": {"security": secret}},
-        {"kafka": {"security": [secret]}},
-        {"kafka": {"security": {"oauth": {"token_url": f"https://u:{in_address}@idp.example",
-            "client_id": "c"}}}},
-        {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key": secret}]}},
-        {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key_env": secret}]}},
-        {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key": {"value": secret}}]}},
-        {"judge": {"endpoints": [{"name": "a", "model": "m", "base_url": f"https://u:{in_address}@api.example/v1"}]}},
-        {"judge": {"endpoints": [{"name": "a", "model": "m", "base_url": f"u:{in_address}@api.example"}]}},
-        {"telemetry": {"basic_auth": {"username": "ops", "password": secret}}},
+        *({"kafka": {"security": one}} for one in security),
         {"telemetry": {"basic_auth": {"username": f"ops:{secret}", "password_env": "X"}}},
         {"telemetry": {"basic_auth": secret}},
         f"kafka: {{security: {{password: *{bare}}}}}\n",
         f"kafka: {{security: {{password: !{bare} x}}}}\n",
         f"kafka:\n  security: {{password: {bare}\n",
         f"kafka:\n  security:\n    password: 'x' {bare}\n",
-    ]  # fmt: skip
-    variables = [
-        {"JUDGESTREAM_JUDGE__ENDPOINTS": f'[{{"name": "a", "model": "m", "api_key": "{secret}"'},
-        {"JUDGESTREAM_JUDGE__ENDPOINTS": json.dumps([{"name": "a", "modle": "m", "api_key": secret}])},
-        {"JUDGESTREAM_JUDGE__ENDPOINTS": json.dumps([{"name": "a", "model": "m", "api_key": [secret]}])},
-        {"JUDGESTREAM_KAFKA__SECURITY__PASSWORD": secret},
-        {"JUDGESTREAM_KAFKA__SECURITY__PASWORD": secret},
-        {"JUDGESTREAM_TELEMETRY__BASIC_AUTH__PASSWORD": secret},
-        {"JUDGESTREAM_KAFKA__SECURITY": f"{{password: {secret}"},
     ]
     calls: list[tuple[str, dict[str, str]]] = [
         (written(tmp_path, f"broken-{number}.yaml", content), {}) for number, content in enumerate(files)
-    ] + [(written(tmp_path, "fine.yaml", "{}\n"), one) for one in variables]
+    ]
+    cut = {"JUDGESTREAM_KAFKA__SECURITY": f"{{password: {secret}"}
+    calls.append((written(tmp_path, "fine.yaml", "{}\n"), cut))
     monkeypatch.setenv("JUDGESTREAM_DEBUG", "1")
 
     def check(*command: str, env: Mapping[str, str]) -> str:

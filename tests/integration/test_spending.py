@@ -112,7 +112,8 @@ async def test_one_budget_holds_for_all_workers(stage: Stage) -> None:
     stage.changes |= {**SOON_MISSED, "judge.budget": {"calls_per_day": 600}}
     async with Endpoint() as judge, contextlib.AsyncExitStack() as stack:
         stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
-        workers = [await stack.enter_async_context(process(stage)) for _ in range(3)]
+        logs = [f"worker{number}.log" for number in range(3)]
+        workers = [await stack.enter_async_context(process(stage, log=log)) for log in logs]
         await stage.produce([event(number) for number in range(1_000)])
         await until(lambda: judge.asked >= 150, "the first calls")
         workers[0].send_signal(signal.SIGKILL)

@@ -143,8 +143,7 @@ async def test_a_killed_worker_loses_no_trace(stage: Stage, endpoint: Endpoint) 
         async with process(stage) as worker:
             await produce(stage, wave, began)  # as if within the idle time, however long a start takes
             await asyncio.sleep(0.7)  # within the grace period of the wave
-            worker.send_signal(signal.SIGKILL)
-            assert await worker.wait() == -signal.SIGKILL
+            await worker.end(signal.SIGKILL)
     async with process(stage):
         await produce(stage, waves[-1], began)
         await stage.judges(set(ids))

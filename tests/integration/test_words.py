@@ -71,8 +71,7 @@ async def test_a_sigkill_amid_the_burst_has_no_task_written_twice(stage: Stage, 
         await stage.holds(scores=CALM, observations=CALM)
         await stage.produce([event(number) for number in range(CALM, CALM + 60)])
         await until(lambda: endpoint.answered >= CALM + 60 + 20, "some old answers judged again")
-        worker.send_signal(signal.SIGKILL)
-        assert await worker.wait() == -signal.SIGKILL
+        await worker.end(signal.SIGKILL)
     async with process(stage):
         await stage.produce([event(number) for number in range(CALM + 60, CALM + AFTER)])
         await named(stage)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from functools import partial
@@ -32,8 +31,7 @@ async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -
             if stop_at == 60:
                 await stage.produce([event(number) for number in range(count)])
             await until(partial(endpoint.has_answered, stop_at), "some verdicts")
-            worker.send_signal(signal.SIGKILL)
-            assert await worker.wait() == -signal.SIGKILL
+            await worker.end(signal.SIGKILL)
     async with process(stage):
         await stage.judges(expected)
     results = await stage.results()
@@ -50,8 +48,7 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
     async with process(stage) as worker:
         await stage.produce([event(number) for number in range(200)])
         await until(lambda: endpoint.answered >= 30, "some verdicts")
-        worker.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(worker.wait(), 60) == 0
+        log = await worker.end()
     results = await stage.results()
     assert 30 <= len(results) < 200
     assert len(results) == len({result.result_id for result in results})
@@ -63,7 +60,7 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
         assert is_done or record.offset >= (committed[record.partition] or 0)
     # Work in flight at the signal was finished and committed: no task above the offsets has a result.
     assert sum(offset or 0 for offset in committed) == len(results)
-    lines = [json.loads(line) for line in (stage.directory / "worker.log").read_text().splitlines()]
+    lines = [json.loads(line) for line in log.splitlines()]
     stopping, stopped = (line for line in lines if line["event"] in {"stopping", "stopped"})
     assert stopping["in_flight"]["judge-tone"] >= 1
     assert stopped == lines[-1]
