@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,20 +29,8 @@ RELEASE: Final = "one"
 """The release name in the cases."""
 _PART: Final = re.compile(r'([^.\[\]]+)|\[(\d+)\]|\["([^"]+)"\]')
 _PLACES: Final = {"template", "documentIndex"}
-_MISSING: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One case."""
-
-    suite: str
-    name: str
-    templates: tuple[str, ...]
-    files: tuple[str, ...]
-    values: Mapping[str, Any]
-    index: int | None
-    assertions: tuple[Mapping[str, Any], ...]
+Case = Mapping[str, Any]
+"""A case or an assertion, as it stands in its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +40,23 @@ class Rendered:
     texts: Mapping[str, str]
     error: str = ""
 
-    def documents(self, template: str) -> list[Manifest]:
-        return [one for one in yaml.load_all(self.texts.get(template, ""), Loader=yaml.CSafeLoader) if one]
+    def documents(self, templates: Sequence[str]) -> list[Manifest]:
+        texts = [self.texts.get(name, "") for name in templates]
+        return [one for text in texts for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one]
 
 
-def cases() -> Iterator[Case]:
-    """Read all cases of all suites."""
+def cases() -> Iterator[tuple[str, Case]]:
+    """Read all cases of all suites, each with its name."""
     for file in sorted(SUITES.glob("*_test.yaml")):
         suite = load(file)
         unknown = suite.keys() - {"suite", "templates", "tests"}
         assert not unknown, f"{file.name}: {unknown}"
-        for test in suite["tests"]:
-            unknown = test.keys() - {"it", "set", "values", "template", "documentIndex", "asserts"}
-            assert not unknown, f"{file.name}: {test['it']}: {unknown}"
-            own = (test["template"],) if "template" in test else tuple(suite["templates"])
-            yield Case(
-                suite=file.name.removesuffix("_test.yaml"),
-                name=test["it"],
-                templates=own,
-                files=tuple(Path(file).name for file in test.get("values", ())),
-                values=nested(test.get("set", {})),
-                index=test.get("documentIndex"),
-                assertions=tuple(test["asserts"]),
-            )
+        for case in suite["tests"]:
+            name = f"{suite['suite']}: {case['it']}"
+            unknown = case.keys() - {"it", "set", "values", "template", "documentIndex", "asserts"}
+            assert not unknown, f"{name}: {unknown}"
+            templates = [case["template"]] if "template" in case else suite["templates"]
+            yield name, {**case, "templates": templates}
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,78 +105,50 @@ def _render(files: tuple[str, ...], values: str) -> Rendered:
 
 def broken(case: Case) -> list[str]:
     """The assertions of a case that fail."""
-    rendered = _render(case.files, json.dumps(case.values))
+    files = tuple(Path(file).name for file in case.get("values", ()))
+    rendered = _render(files, json.dumps(nested(case.get("set", {}))))
     failed = []
-    for assertion in case.assertions:
-        words = assertion.keys() - _PLACES
-        assert len(words) == 1, f"{case.name}: one assertion at a time, got {sorted(words)}"
-        (word,) = words
-        assert word in CHECKS, f"{case.name}: {word} is not known; known are {', '.join(CHECKS)}"
-        template = assertion.get("template")
-        templates = case.templates if template is None else (template,)
-        why = ""
-        try:
-            ok = CHECKS[word](
-                rendered, templates, assertion.get("documentIndex", case.index), assertion[word]
-            )
-        except LookupError as error:
-            ok, why = False, str(error)
-        if not ok:
-            shown = rendered.error or _shown(rendered, templates, assertion[word])
-            failed.append(f"{dict(assertion)} {why}; {shown}")
+    for assertion in case["asserts"]:
+        (word,) = assertion.keys() - _PLACES
+        about = assertion[word]
+        templates = [assertion["template"]] if "template" in assertion else case["templates"]
+        index = assertion.get("documentIndex", case.get("documentIndex"))
+        if not holds(word, about, rendered, templates, index):
+            path = about.get("path", "")
+            found = [at(one, path) for one in rendered.documents(templates)]
+            failed.append(f"{assertion}; {rendered.error or found!r}"[:2_000])
     return failed
 
 
-def _shown(rendered: Rendered, templates: tuple[str, ...], about: Mapping[str, Any]) -> str:
-    if "path" not in about:
-        return ""
-    return f"found {[_at(one, about['path']) for name in templates for one in rendered.documents(name)]!r}"[
-        :2_000
-    ]
-
-
-def _chosen(rendered: Rendered, templates: tuple[str, ...], index: int | None) -> list[Manifest]:
-    if rendered.error:
-        raise LookupError("Helm refused the values")
-    documents = [one for name in templates for one in rendered.documents(name)]
-    if not documents:
-        raise LookupError(f"no object in {', '.join(templates)}")
-    return documents if index is None else [documents[index]]
-
-
-def _at(document: Any, path: str) -> Any:
+def at(document: Any, path: str) -> Any:
+    """What stands at a path such as `spec.list[0]["a.b"]`; None if nothing does."""
     found = document
     for name, number, quoted in _PART.findall(path):
-        key: Any = int(number) if number else (quoted or name)
         try:
-            found = found[key]
+            found = found[int(number) if number else (quoted or name)]
         except (KeyError, IndexError, TypeError):
-            return _MISSING
+            return None
     return found
 
 
-def _of_each(check: Callable[[Any, Mapping[str, Any]], bool]) -> Callable[..., bool]:
-    """Turn a check of a value into a check of a path in each selected object."""
-
-    def checked(
-        rendered: Rendered, templates: tuple[str, ...], index: int | None, about: Mapping[str, Any]
-    ) -> bool:
-        return all(check(_at(one, about["path"]), about) for one in _chosen(rendered, templates, index))
-
-    return checked
-
-
-def _of_text(check: Callable[[str, str], bool]) -> Callable[..., bool]:
-    """Turn a check of text into a check of whole templates."""
-
-    def checked(
-        rendered: Rendered, templates: tuple[str, ...], _index: int | None, about: Mapping[str, Any]
-    ) -> bool:
-        if rendered.error:
-            raise LookupError("Helm refused the values")
-        return all(check(about["pattern"], rendered.texts.get(name, "")) for name in templates)
-
-    return checked
+def holds(
+    word: str,
+    about: Mapping[str, Any],
+    rendered: Rendered,
+    templates: Sequence[str],
+    index: int | None = None,
+) -> bool:
+    """Whether an assertion holds; if Helm refused the values, none but `failedTemplate` does."""
+    if word == "failedTemplate":
+        return re.search(about["errorPattern"], rendered.error) is not None
+    documents = rendered.documents(templates)
+    if rendered.error or word == "hasDocuments":
+        return not rendered.error and len(documents) == about["count"]
+    if word in {"matchRegexRaw", "notMatchRegexRaw"}:
+        found = [re.search(about["pattern"], rendered.texts.get(name, "")) for name in templates]
+        return all(found) if word == "matchRegexRaw" else not any(found)
+    chosen = documents if index is None else documents[index : index + 1]
+    return bool(chosen) and all(CHECKS[word](at(one, about["path"]), about) for one in chosen)
 
 
 def _contains(found: Any, about: Mapping[str, Any]) -> bool:
@@ -206,29 +160,17 @@ def _contains(found: Any, about: Mapping[str, Any]) -> bool:
     return content in found
 
 
-CHECKS: Final[Mapping[str, Callable[..., bool]]] = {
-    "equal": _of_each(lambda found, about: bool(found == about["value"])),
-    "isNull": _of_each(lambda found, _: found is None or found is _MISSING),
-    "notExists": _of_each(lambda found, _: found is _MISSING),
-    "lengthEqual": _of_each(lambda found, about: isinstance(found, list) and len(found) == about["count"]),
-    "matchRegex": _of_each(
-        lambda found, about: isinstance(found, str) and re.search(about["pattern"], found) is not None
-    ),
-    "notMatchRegex": _of_each(
-        lambda found, about: not (isinstance(found, str) and re.search(about["pattern"], found))
-    ),
-    "contains": _of_each(_contains),
-    "notContains": _of_each(lambda found, about: found is _MISSING or not _contains(found, about)),
-    "isKind": lambda rendered, templates, index, about: all(
-        one["kind"] == about["of"] for one in _chosen(rendered, templates, index)
-    ),
-    "hasDocuments": lambda rendered, templates, index, about: (  # noqa: ARG005 - the form of a check
-        not rendered.error and sum(len(rendered.documents(name)) for name in templates) == about["count"]
-    ),
-    "matchRegexRaw": _of_text(lambda pattern, text: re.search(pattern, text) is not None),
-    "notMatchRegexRaw": _of_text(lambda pattern, text: re.search(pattern, text) is None),
-    "failedTemplate": lambda rendered, templates, index, about: (  # noqa: ARG005 - the form of a check
-        re.search(about["errorPattern"], rendered.error) is not None
-    ),
+def _matches(found: Any, about: Mapping[str, Any]) -> bool:
+    return isinstance(found, str) and re.search(about["pattern"], found) is not None
+
+
+CHECKS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], bool]]] = {
+    "equal": lambda found, about: bool(found == about["value"]),
+    "isNull": lambda found, _: found is None,
+    "lengthEqual": lambda found, about: isinstance(found, list) and len(found) == about["count"],
+    "matchRegex": _matches,
+    "notMatchRegex": lambda found, about: not _matches(found, about),
+    "contains": _contains,
+    "notContains": lambda found, about: not _contains(found, about),
 }
-"""The checks by assertion name."""
+"""The checks of a value at a path, by assertion."""

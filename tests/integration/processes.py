@@ -80,6 +80,7 @@ class Worker:
         self._log = log
         self._process: Any = _SERVER.Process(target=_run, args=(log, *target))
         self._process.start()
+        assert self._process.pid is not None
         self.pid: int = self._process.pid
 
     @property
