@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,12 +33,8 @@ def tool(name: str) -> str:
 def python_with(module: str) -> str:
     """A Python that can import a module: that of JUDGESTREAM_TOOLS_PYTHON or this one."""
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
-    tried = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
-    if tried.returncode:
-        pytest.fail(
-            f"{python} cannot import {module}: install it somewhere and let {PYTHON_VARIABLE} name "
-            "that Python"
-        )
+    if ended(python, "-c", f"import {module}").returncode:
+        pytest.fail(f"{python} cannot import {module}: install it; {PYTHON_VARIABLE} may name its Python")
     return python
 
 
@@ -96,9 +93,16 @@ def image_base() -> Path:
     return Path(archive)
 
 
+def ended(*command: str | Path, seconds: float = 100, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with options of `subprocess.run`."""
+    options = {"capture_output": True, "text": True, "check": False, "timeout": seconds, **options}
+    done: subprocess.CompletedProcess[str] = subprocess.run(command, **options)  # noqa: PLW1510 - in the options
+    return done
+
+
 def run(*command: str | Path, cwd: Path | None = None) -> str:
     """Run a program to its end; fails with its output if it fails."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    done = ended(*command, cwd=cwd, seconds=900)
     said = done.stdout + done.stderr
     assert done.returncode == 0, f"{' '.join(map(str, command))} ended with {done.returncode}:\n{said}"
     return said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import textwrap
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.collector.collector import binary
 from tests.places import ROOT
+from tests.toolbox import run
 
 pytestmark = [pytest.mark.collector, pytest.mark.timeout(120)]
 
@@ -31,11 +31,4 @@ def configuration(page: str) -> str:
 def test_a_collector_takes_the_pages_configuration(page: str, tmp_path: Path) -> None:
     config = tmp_path / "collector.yaml"
     config.write_text(configuration(page), encoding="utf-8")
-    said = subprocess.run(
-        [binary(), "validate", "--config", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert said.returncode == 0, said.stderr
+    run(binary(), "validate", "--config", config)

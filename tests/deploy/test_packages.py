@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 from tests.deploy.pins import pinned
 from tests.places import ROOT
-from tests.toolbox import run
+from tests.toolbox import ended, run
 
 
 @pytest.mark.tools
@@ -75,17 +74,7 @@ def audited(folder: Path, *packages: dict[str, Any], files: int = 1) -> subproce
     stand_in = folder / "pip-audit"
     stand_in.write_text(f"#!/bin/sh\ncat '{said}'\necho 'No known vulnerabilities found' >&2\n")
     stand_in.chmod(0o755)
-    return _run(stand_in, *(f"{number}.txt" for number in range(files)))
-
-
-def _run(pip_audit: Path, *files: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, SCRIPT, pip_audit, *files],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ended(sys.executable, SCRIPT, stand_in, *(f"{number}.txt" for number in range(files)))
 
 
 def test_all_answered_and_nothing_known(tmp_path: Path) -> None:
@@ -118,6 +107,6 @@ def test_a_pip_audit_that_breaks_is_no_pass(tmp_path: Path) -> None:
     broken = tmp_path / "pip-audit"
     broken.write_text("#!/bin/sh\necho 'Traceback ...\nConnectionError: no route' >&2\nexit 1\n")
     broken.chmod(0o755)
-    done = _run(broken, "runtime.txt")
+    done = ended(sys.executable, SCRIPT, broken, "runtime.txt")
     assert done.returncode == 3
     assert done.stderr == "runtime.txt: not audited: ConnectionError: no route\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +16,7 @@ from tests.places import ROOT
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
 from tests.streams.store.views.serving import explorer
-from tests.toolbox import tool
+from tests.toolbox import run, tool
 
 WORKFLOWS = ROOT / ".github/workflows"
 VERSIONED = ("pyproject.toml", "CHANGELOG.md", "helm/Chart.yaml")
@@ -117,12 +116,12 @@ def test_a_dry_run_publishes_nothing(script: ModuleType, capsys: pytest.CaptureF
 
 @pytest.mark.tools
 def test_the_workflows_are_valid() -> None:
-    subprocess.run([tool("actionlint")], cwd=ROOT, check=True)
+    run(tool("actionlint"), cwd=ROOT)
 
 
 @pytest.mark.tools
 def test_the_workflows_have_no_known_weakness() -> None:
-    subprocess.run([tool("zizmor"), "--offline", "--quiet", WORKFLOWS], check=True)
+    run(tool("zizmor"), "--offline", "--quiet", WORKFLOWS)
 
 
 def _commands(workflow: str) -> list[str]:

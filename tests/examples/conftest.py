@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
+from tests.toolbox import ended, run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -21,17 +22,10 @@ def with_extensions(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("extensions")
     offline = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check")
     command = (sys.executable, "-m", "pip", "install", *offline, "--target", folder)
-    subprocess.run([*command, ROOT / "tests/examples/extensions"], check=True)
+    run(*command, ROOT / "tests/examples/extensions")
 
-    def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=cwd,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **env},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
+    def run_python(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+        path = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
+        return ended(sys.executable, *arguments, cwd=cwd, env=path | env)
 
-    return run
+    return run_python

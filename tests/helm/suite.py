@@ -11,7 +11,6 @@ import atexit
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import Any, Final
 import yaml
 
 from tests.helm.chart import CHART, NAMESPACE, Manifest, load
-from tests.toolbox import tool
+from tests.toolbox import ended, tool
 
 SUITES: Final = Path(__file__).parent / "suites"
 RELEASE: Final = "one"
@@ -91,7 +90,7 @@ def _chart() -> Path:
 def _render(files: tuple[str, ...], values: str) -> Rendered:
     command: list[str | Path] = [tool("helm"), "template", RELEASE, _chart(), "--namespace", NAMESPACE]
     command += [*(f"--values={CHART / 'ci' / file}" for file in files), "--values=-"]
-    done = subprocess.run(command, input=values, capture_output=True, text=True, check=False)
+    done = ended(*command, input=values)
     if done.returncode:
         return Rendered({}, done.stderr)
     texts: dict[str, str] = {}

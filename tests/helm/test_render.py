@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from tests.helm.chart import (
 )
 from tests.helm.kubernetes import CUSTOM_GROUPS, validator
 from tests.helm.renders import GOLDEN, golden, text_of
-from tests.toolbox import kubernetes_versions, run, tool
+from tests.toolbox import ended, kubernetes_versions, run, tool
 
 pytestmark = pytest.mark.tools
 
@@ -101,8 +100,7 @@ def test_the_schemas_refuse_an_unknown_field() -> None:
 )  # fmt: skip
 def test_helm_checks_the_version_and_the_values_schema(given: str, said: str) -> None:
     """The message names the place and never a secret."""
-    command: list[str | Path] = [tool("helm"), "template", "one", CHART, given]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ended(tool("helm"), "template", "one", CHART, given)
     assert done.returncode != 0
     assert said in done.stderr
     assert "hunter2" not in done.stderr

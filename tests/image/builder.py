@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.places import ROOT
-from tests.toolbox import image_base, run, tool
+from tests.toolbox import ended, image_base, run, tool
 
 BASE_IMAGE = "docker.io/library/python:3.13-slim"
 
@@ -92,7 +91,7 @@ class Builder:
         command = [tool("buildah"), *store, *map(str, arguments)]
         environment = os.environ | {"BUILDAH_ISOLATION": "chroot"}
         for _ in range(3):
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            done = ended(*command, env=environment, seconds=900)
             if "sealing memfd copy: Device or resource busy" not in done.stderr:
                 break  # else the runtime was scheduled badly on a busy machine, and started nothing
         assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}"

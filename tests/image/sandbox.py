@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.image.builder import Built
-from tests.toolbox import tool
+from tests.toolbox import ended, tool
 
 # Each step replaces the shell, so that the started process is the command and gets the signals.
 _ENTER = """
@@ -65,11 +65,4 @@ def inside(image: Built, words: Sequence[str], files: Mapping[str, Path] | None 
 
 def run_inside(image: Built, *words: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
     """Run a program of the image to its end."""
-    return subprocess.run(
-        inside(image, words),
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    return ended(*inside(image, words), seconds=seconds, stdin=subprocess.DEVNULL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -24,7 +23,7 @@ from tests.image.sandbox import command, inside, run_inside
 from tests.integration.kafka import free_ports
 from tests.places import ROOT
 from tests.streams.cli.processes import running
-from tests.toolbox import image_base, run, tool
+from tests.toolbox import ended, image_base, run, tool
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(900)]
 
@@ -75,13 +74,6 @@ def test_hadolint_has_nothing_to_say() -> None:
     run(tool("hadolint"), "--failure-threshold", "style", ROOT / "Dockerfile")
 
 
-def test_hadolint_can_object(tmp_path: Path) -> None:
-    """Hadolint refuses a base image without a version."""
-    (tmp_path / "Dockerfile").write_text("FROM python:latest\n")
-    with pytest.raises(AssertionError, match="DL3007"):
-        run(tool("hadolint"), "--failure-threshold", "style", tmp_path / "Dockerfile")
-
-
 def test_it_has_labels_user_command_and_health_check(image: Built) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     labels = {
@@ -115,8 +107,7 @@ def test_it_is_small(image: Built, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_demo_does_its_main_job(image: Built) -> None:
     """The demo runs as uid 65532 with only /tmp writable and accounts for every event."""
-    demo = command(image, ["demo", "--events", "200", "--json"])
-    done = subprocess.run(demo, capture_output=True, text=True, check=False, timeout=300)
+    done = ended(*command(image, ["demo", "--events", "200", "--json"]), seconds=300)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["identity_holds"] is True
@@ -226,8 +217,7 @@ def test_nothing_in_it_raises_rights_or_gives_itself_away(image: Built) -> None:
 def test_no_layer_has_keys_or_history(image: Built) -> None:
     skipped = {"proc", "sys", "dev"}
     tops = [top for top in image.root.iterdir() if top.name not in skipped and not top.is_symlink()]
-    found = subprocess.run(["grep", "-rlF", STRAY, *tops], capture_output=True, text=True, check=False)
-    assert found.stdout == ""
+    assert ended("grep", "-rlF", STRAY, *tops).stdout == ""
     assert STRAY not in json.dumps(dict(image.config))
 
 

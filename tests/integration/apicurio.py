@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
-import subprocess
 import tarfile
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +13,13 @@ from typing import Any
 import aiohttp
 
 from tests.integration.deadlines import until
-from tests.integration.kafka import free_ports
+from tests.integration.kafka import downloaded, free_ports, maven
 from tests.places import ROOT
 
 _VERSION = "3.0.9"
 """The last one for Java 17."""
 _ARTIFACT = f"io.apicurio:apicurio-registry-app:{_VERSION}:tar.gz:all"
 _CACHE = ROOT / ".cache" / "apicurio"
-_FETCH_SECONDS = 600
 _START_SECONDS = 120
 _JAVA_OPTIONS = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -53,7 +49,7 @@ class Apicurio:
 @contextlib.asynccontextmanager
 async def apicurio(directory: Path) -> AsyncIterator[Apicurio]:
     """Run a registry on loopback; needs Java 17 and Maven."""
-    folder = await asyncio.to_thread(_fetched)
+    folder = await asyncio.to_thread(downloaded, _CACHE / _VERSION, _fetch)
     jar = next(folder.glob("*-runner.jar"))
     (port,) = free_ports(1)
     env = {**os.environ, "QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(port)}
@@ -78,31 +74,7 @@ async def apicurio(directory: Path) -> AsyncIterator[Apicurio]:
         await process.wait()
 
 
-def _fetched() -> Path:
-    """The folder with the registry; Maven downloads it at the first use."""
-    folder = _CACHE / _VERSION
-    if folder.is_dir():
-        return folder
-    maven = shutil.which("mvn")
-    assert maven is not None, "needs Maven (mvn) on the PATH"
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_CACHE) as incomplete:
-        done = subprocess.run(
-            [
-                maven,
-                "--batch-mode",
-                "--quiet",
-                "dependency:copy",
-                f"-Dartifact={_ARTIFACT}",
-                f"-DoutputDirectory={incomplete}",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-4000:]
-        with tarfile.open(next(Path(incomplete).glob("*.tar.gz"))) as archive:
-            archive.extractall(Path(incomplete, "app"), filter="data")
-        Path(incomplete, "app").rename(folder)
-    return folder
+def _fetch(folder: Path) -> None:
+    maven("dependency:copy", f"-Dartifact={_ARTIFACT}", into=folder.parent)
+    with tarfile.open(next(folder.parent.glob("*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")

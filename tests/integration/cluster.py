@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -34,24 +33,6 @@ controller.quorum.fetch.timeout.ms=1000
 class ClusterNode(ApacheKafka):
     """One node of the cluster."""
 
-    def __init__(
-        self, directory: Path, node_id: int, ports: Sequence[int], voters: str, cluster_id: str
-    ) -> None:
-        super().__init__(directory)
-        self.node_id = node_id
-        self._given_ports = ports
-        self._voters = voters
-        self._given_cluster_id = cluster_id
-
-    def _ports(self, count: int) -> Sequence[int]:
-        return self._given_ports[:count]
-
-    def _cluster_id(self) -> str:
-        return self._given_cluster_id
-
-    def _more_properties(self) -> str:
-        return _PROPERTIES.format(node_id=self.node_id, voters=self._voters)
-
     def pause(self) -> None:
         """Stop the process with SIGSTOP; its connections stay open."""
         assert self.pid is not None, "it does not run"
@@ -73,7 +54,8 @@ class KafkaCluster:
         for number, own in enumerate(mine):
             folder = directory / f"node-{number + 1}"
             folder.mkdir()
-            self.nodes.append(ClusterNode(folder, number + 1, own, voters, cluster_id))
+            lines = _PROPERTIES.format(node_id=number + 1, voters=voters)
+            self.nodes.append(ClusterNode(folder, properties=lines, ports=own, cluster_id=cluster_id))
 
     @property
     def bootstrap_servers(self) -> str:

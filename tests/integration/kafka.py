@@ -16,14 +16,14 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from streams.embedded.wire import ErrorCode
 from tests.integration.wire_client import WireClient, init_producer_id
 from tests.places import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _RECIPE = Path(__file__).parent / "kafka-maven"
 _TOOLS = {
@@ -58,21 +58,42 @@ class KafkaUnavailableError(Exception):
 
 
 class ApacheKafka:
-    """One Apache Kafka node. It can be stopped or killed and restarted; ports and data stay."""
+    """One Apache Kafka node. It can be stopped or killed and restarted; ports and data stay.
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    Args:
+        directory: For its settings, data and log.
+        listeners: Protocols of further listeners, by name.
+        properties: Further lines of its settings.
+        options: Further options of Java, and of the command that formats its storage.
+        ports: For clients, detour, proxy and controller; by default free ones.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        listeners: Mapping[str, str] | None = None,
+        properties: str = "",
+        options: tuple[Sequence[str], Sequence[str]] = ((), ()),
+        ports: Sequence[int] = (),
+        cluster_id: str = "",
+    ) -> None:
         self._settings = directory / "server.properties"
+        self._data = directory / "data"
         self._log = directory / "kafka.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._listeners = listeners or {}
+        self._properties = properties
+        self._java_options, self._format_options = options
+        self._given_ports = ports
+        self._cluster_id = cluster_id or new_cluster_id()
         self._port = 0
         self.detour_port = 0
         """A second listener, which redirects its clients to `proxy_port`."""
         self.ports: dict[str, int] = {}
-        """Ports of the listeners that a subclass adds, by name."""
+        """Ports of the further listeners, by name."""
         self.proxy_port = 0
-        """A free port for a proxy to `detour_port`, which then carries every connection of a client.
-        """
+        """A free port for a proxy to `detour_port`, which then carries every connection of a client."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -111,72 +132,33 @@ class ApacheKafka:
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
-    # Hooks for subclasses
-
-    def _more_listeners(self) -> Mapping[str, str]:
-        """Protocols of further listeners, by name."""
-        return {}
-
-    def _more_properties(self) -> str:
-        """Further properties; the ports are known."""
-        return ""
-
-    def _ports(self, count: int) -> Sequence[int]:
-        """Free ports: clients, detour, proxy, controller, then further listeners."""
-        return free_ports(count)
-
-    def _cluster_id(self) -> str:
-        return new_cluster_id()
-
-    def _more_java_options(self) -> Sequence[str]:
-        return ()
-
-    def _more_format_options(self) -> Sequence[str]:
-        return ()
-
     def _prepare(self, java: str, jars: Path) -> None:
-        added = self._more_listeners()
-        self._port, self.detour_port, self.proxy_port, controller_port, *more = self._ports(4 + len(added))
-        self.ports = dict(zip(added, more, strict=True))
+        ports = self._given_ports or free_ports(4 + len(self._listeners))
+        self._port, self.detour_port, self.proxy_port, controller_port, *more = ports
+        self.ports = dict(zip(self._listeners, more, strict=True))
         addresses = "".join(f",{name}://127.0.0.1:{port}" for name, port in self.ports.items())
-        data = self._directory / "data"
-        shutil.rmtree(data, ignore_errors=True)
+        shutil.rmtree(self._data, ignore_errors=True)
         template = string.Template((_RECIPE / "server.properties.template").read_text())
-        self._settings.write_text(
-            template.substitute(
-                broker_port=self._port,
-                detour_port=self.detour_port,
-                proxy_port=self.proxy_port,
-                controller_port=controller_port,
-                log_directory=data.as_posix(),
-                more_listeners=addresses,
-                more_protocols="".join(f",{name}:{protocol}" for name, protocol in added.items()),
-            )
-            + self._more_properties()
+        filled = template.substitute(
+            broker_port=self._port,
+            detour_port=self.detour_port,
+            proxy_port=self.proxy_port,
+            controller_port=controller_port,
+            log_directory=self._data.as_posix(),
+            more_listeners=addresses,
+            more_protocols="".join(f",{name}:{protocol}" for name, protocol in self._listeners.items()),
         )
-        formatted = subprocess.run(
-            [
-                *_command(java, jars, "kafka.tools.StorageTool"),
-                "format",
-                f"--cluster-id={self._cluster_id()}",
-                "--config",
-                str(self._settings),
-                *self._more_format_options(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=_FORMAT_SECONDS,
-            check=False,
-        )
-        if formatted.returncode != 0:
-            raise KafkaUnavailableError(
-                f"formatting Kafka's storage failed:\n{formatted.stdout}{formatted.stderr}"
-            )
+        self._settings.write_text(filled + self._properties)
+        format_storage = (*_command(java, jars, "kafka.tools.StorageTool"), "format", *self._format_options)
+        _run(
+            *format_storage, f"--cluster-id={self._cluster_id}", "--config", str(self._settings),
+            seconds=_FORMAT_SECONDS,
+        )  # fmt: skip
 
     def _launch(self, java: str, jars: Path) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_command(java, jars, "kafka.Kafka", self._more_java_options()), str(self._settings)],
+                [*_command(java, jars, "kafka.Kafka", self._java_options), str(self._settings)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -215,37 +197,34 @@ def kafka_jars() -> Path:
     recipe = _RECIPE / "pom.xml"
     # The directory depends on the recipe, so a changed version is downloaded again.
     jars = _CACHE / uuid.uuid5(uuid.NAMESPACE_OID, recipe.read_text()).hex
-    if jars.is_dir():
-        return jars
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise KafkaUnavailableError(_missing("Maven (mvn)"))
-    with _lock(_CACHE / "lock"):
-        if jars.is_dir():  # downloaded by another test run
-            return jars
-        with tempfile.TemporaryDirectory(dir=_CACHE) as incomplete:
-            resolved = subprocess.run(
-                [
-                    maven,
-                    "--batch-mode",
-                    "--quiet",
-                    "--file",
-                    str(recipe),
-                    "dependency:copy-dependencies",
-                    "-DincludeScope=runtime",
-                    f"-DoutputDirectory={incomplete}/jars",
-                ],
-                capture_output=True,
-                text=True,
-                timeout=_RESOLVE_SECONDS,
-                check=False,
-            )
-            if resolved.returncode != 0:
-                raise KafkaUnavailableError(
-                    f"Maven could not fetch Kafka:\n{resolved.stdout[-4000:]}{resolved.stderr[-4000:]}"
-                )
-            Path(incomplete, "jars").rename(jars)
-    return jars
+    copied = ("dependency:copy-dependencies", "-DincludeScope=runtime")
+    return downloaded(jars, lambda folder: maven("--file", str(recipe), *copied, into=folder))
+
+
+def downloaded(place: Path, download: Callable[[Path], object]) -> Path:
+    """A folder that is filled at its first use, by one of several test runs."""
+    if not place.is_dir():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with (place.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not place.is_dir():
+                with tempfile.TemporaryDirectory(dir=place.parent) as incomplete:
+                    download(filled := Path(incomplete, "filled"))
+                    filled.rename(place)
+    return place
+
+
+def maven(*arguments: str, into: Path) -> None:
+    """Let Maven copy what these arguments name into a folder."""
+    command = (_program("mvn", "Maven (mvn)"), "--batch-mode", "--quiet", *arguments)
+    _run(*command, f"-DoutputDirectory={into}", seconds=_RESOLVE_SECONDS)
+
+
+def _run(*command: str, seconds: float) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    if done.returncode != 0:
+        said = f"{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        raise KafkaUnavailableError(f"{' '.join(command)} failed:\n{said}")
 
 
 def write_tools(folder: Path) -> None:
@@ -258,26 +237,18 @@ def write_tools(folder: Path) -> None:
         file.chmod(0o755)
 
 
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[IO[str]]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield held
-
-
 def _java() -> str:
-    java = shutil.which("java")
-    if java is None:
-        raise KafkaUnavailableError(_missing("Java 17 or newer (java)"))
-    return java
+    return _program("java", "Java 17 or newer (java)")
 
 
-def _missing(what: str) -> str:
-    return (
-        f"the tests against Apache Kafka need {what} on the PATH and it is not there; "
-        'install it, or leave these tests out with -m "not kafka" (as `make test` does)'
-    )
+def _program(name: str, what: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise KafkaUnavailableError(
+            f"the tests against Apache Kafka need {what} on the PATH and it is not there; "
+            'install it, or leave these tests out with -m "not kafka" (as `make test` does)'
+        )
+    return found
 
 
 def _command(java: str, jars: Path, main_class: str, options: Sequence[str] = ()) -> list[str]:

@@ -26,7 +26,7 @@ from tests.integration.wire_client import WireClient, init_producer_id
 from tests.streams.certificates import Files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from streams.kafka.topics.grants import Grant
 
@@ -122,11 +122,23 @@ class SecureKafka(ApacheKafka):
     """A node that denies everything without an ACL, except to itself and `ADMIN`."""
 
     def __init__(self, directory: Path, users: Iterable[str]) -> None:
-        super().__init__(directory)
         self.users = (*users, ADMIN)
         self.directory = directory
         self.authority = Authority(directory)
         self.issuer = TokenIssuer()
+        keys = directory / "jwks.json"
+        keys.write_text(self.issuer.key_set())
+        logins = [
+            f"--add-scram={mechanism}=[name={user},password={PASSWORD}]"
+            for user in self.users
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+        ]
+        super().__init__(
+            directory,
+            listeners=LISTENERS,
+            properties=self._more_properties(keys.as_uri()),
+            options=([f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}"], logins),
+        )
 
     def at(self, listener: str) -> str:
         return f"127.0.0.1:{self.ports[listener]}"
@@ -177,12 +189,7 @@ class SecureKafka(ApacheKafka):
             return error == 0
         return False
 
-    # Differences from a node without authentication
-
-    def _more_listeners(self) -> Mapping[str, str]:
-        return LISTENERS
-
-    def _more_properties(self) -> str:
+    def _more_properties(self, keys: str) -> str:
         shown = {
             "": self.authority.issue("broker", "127.0.0.1", "localhost", common_name="broker"),
             "expired.": self.authority.issue("expired", "127.0.0.1", expired=True),
@@ -222,8 +229,6 @@ class SecureKafka(ApacheKafka):
                 f"listener.name.{listener}.scram-sha-512.sasl.jaas.config={scram}",
                 f"listener.name.{listener}.plain.sasl.jaas.config={plain}",
             ]
-        keys = self.directory / "jwks.json"
-        keys.write_text(self.issuer.key_set())
         oauth = "listener.name.token.oauthbearer."
         bearer = "org.apache.kafka.common.security.oauthbearer"
         lines += [
@@ -231,24 +236,12 @@ class SecureKafka(ApacheKafka):
             f"{oauth}sasl.server.callback.handler.class={bearer}.OAuthBearerValidatorCallbackHandler",
             # The default validator checks no signature, issuer or audience (seen with 4.1.1).
             f"listener.name.token.sasl.oauthbearer.jwt.validator.class={bearer}.BrokerJwtValidator",
-            f"{oauth}sasl.oauthbearer.jwks.endpoint.url={keys.as_uri()}",
+            f"{oauth}sasl.oauthbearer.jwks.endpoint.url={keys}",
             f"{oauth}sasl.oauthbearer.expected.audience={AUDIENCE}",
             f"{oauth}sasl.oauthbearer.expected.issuer={ISSUER}",
             f"{oauth}connections.max.reauth.ms=600000",
         ]
         return "\n".join(lines) + "\n"
-
-    def _more_java_options(self) -> Sequence[str]:
-        keys = (self.directory / "jwks.json").as_uri()
-        return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"]
-
-    def _more_format_options(self) -> Sequence[str]:
-        return [
-            option
-            for user in self.users
-            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
-            for option in ("--add-scram", f"{mechanism}=[name={user},password={PASSWORD}]")
-        ]
 
 
 _BY_COMMON_NAME = "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT"

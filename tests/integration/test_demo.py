@@ -48,18 +48,18 @@ def parts_add_up(summary: dict[str, Any]) -> bool:
 
 
 async def test_notices_that_answers_got_worse() -> None:
-    """400 events that get worse halfway: all are accounted for, both means fall, and an alert is raised.
+    """300 events that get worse halfway: all are accounted for, both means fall, and an alert is raised.
 
     OPENAI_API_KEY alone changes nothing: the offline judge judges, which costs nothing.
     """
-    ended = await judgestream("demo", "--events", "400", "--json", env={"OPENAI_API_KEY": "sk-secret"})
+    ended = await judgestream("demo", "--events", "300", "--json", env={"OPENAI_API_KEY": "sk-secret"})
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)
     assert summary.keys() >= KEYS
-    assert (summary["events"]["read"], summary["identity_holds"]) == (400, True)
+    assert (summary["events"]["read"], summary["identity_holds"]) == (300, True)
     assert parts_add_up(summary)
-    # A tenth of the events is sampled with 1, the rest with 0.5: 220 expected, standard deviation about 10.
-    assert 160 < summary["events"]["sampled"] < 280
+    # A tenth of the events is sampled with 1, the rest with 0.5: 165 expected, standard deviation about 8.
+    assert 120 < summary["events"]["sampled"] < 210
     assert summary["events"]["undecodable"] > 0
     assert summary["means"].keys() == {"coverage", "relevance"}
     for sides in summary["means"].values():
@@ -138,25 +138,10 @@ async def test_each_metric_of_the_library_judges_real_events(tmp_path: Path) -> 
     assert {name for name, sides in summary["means"].items() if any(sides.values())} == set(library)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "count"), [("expertqa_events.jsonl", 219), ("nq_events.jsonl", 400)], ids=["expertqa", "nq"]
-)
-async def test_real_events_are_accounted_for(name: str, count: int) -> None:
-    file = SHARED_DATA / name
-    if not file.exists():
-        pytest.skip(f"{name} is not here")
-    ended = await judgestream("demo", "--events-file", str(file), "--events", str(count), "--json")
-    assert ended.code == 0, ended.err
-    summary = json.loads(ended.out)
-    assert summary["events"]["read"] == count
-    assert parts_add_up(summary)
-
-
 async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
     async with judge_server(answer, models=("only-one",)) as server:
         env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-secret"}
-        ended = await judgestream("demo", "--events", "20", "--json", env=env)
+        ended = await judgestream("demo", "--events", "8", "--json", env=env)
         assert ended.code == 0, ended.err
         assert {request["model"] for request in server.requests} == {"only-one"}
         assert set(server.keys) == {"Bearer sk-secret"}

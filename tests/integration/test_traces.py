@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
-from structlog.testing import capture_logs
 
-from streams.errors import SettingsError
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
 from tests.integration.deadlines import until
@@ -244,16 +242,3 @@ def trace_key(value: bytes) -> bytes:
     """The key that the Collector gives a record: its trace id."""
     (head,) = heads(value)
     return head.group.encode()
-
-
-async def test_an_unkeyed_topic_is_refused_with_the_remedy(stage: Stage) -> None:
-    """A worker on an unkeyed topic ends with the remedy: a Collector setting or unit span."""
-
-    async def run() -> None:
-        async with stage.worker(Chat()):
-            with capture_logs() as lines:
-                await stage.produce([parts("f" * 32)[2]], key=None)
-                await until(lambda: any(one["log_level"] == "critical" for one in lines), "the end")
-
-    with pytest.raises(SettingsError, match="partition_traces_by_id: true"):
-        await run()

