@@ -78,10 +78,9 @@ def expressions() -> list[Expression]:
     }
     found = []
     for module, tree in trees.items():
-        names = dict(entry for statement in tree.body for entry in _named(statement))
         for number, call in enumerate(compiled_at_import(tree)):
             pattern = eval(compile(ast.Expression(call), "", "eval"), vars(module))  # noqa: S307 - of our own
-            name = names.get(id(call), f"#{number}")
+            name = next((name for name, value in vars(module).items() if value == pattern), f"#{number}")
             methods = sorted(method for used, method in uses if used == pattern) or ["search"]
             found += [Expression(module.__name__, name, method, pattern) for method in methods]
     return found
@@ -96,14 +95,3 @@ def compiled_at_import(tree: ast.Module) -> Iterator[ast.Call]:
             yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             waiting += ast.iter_child_nodes(node)
-
-
-def _named(statement: ast.stmt) -> Iterator[tuple[int, str]]:
-    """The value and the name of an assignment."""
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            yield id(value), name
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-            yield id(value), name
-        case _:
-            pass

@@ -47,15 +47,10 @@ from streams.web.access import is_own_host
 from tests.judge.tasks import make_task
 from tests.robustness.corpus import as_json_text
 
-_MAPPED: Final = JsonReader(
-    max_event_bytes=100_000_000,
-    mapping={
-        "event_id": "id",
-        "question": "q[].text | [0]",
-        "answer": "join(' ', q[*].text)",
-        "labels.a": "m",
-    },
-)
+_MAPPING: Final = {
+    "event_id": "id", "question": "q[].text | [0]", "answer": "join(' ', q[*].text)", "labels.a": "m"
+}  # fmt: skip
+_MAPPED: Final = JsonReader(max_event_bytes=100_000_000, mapping=_MAPPING)
 _OTLP: Final = OtlpReader(unit="trace", max_event_bytes=100_000_000)
 _AVRO: Final = AvroSchema('{"type": "array", "items": ["null", "string"]}')
 
@@ -85,7 +80,7 @@ def log_records(text: str) -> None:
 def avro(text: str) -> None:
     payload = bytearray()
     for piece in text.split(" "):
-        raw = piece.encode("utf-8", "surrogatepass")
+        raw = _raw(piece)
         payload += b"\x02\x02" + _zigzag(len(raw)) + raw
     with contextlib.suppress(DecodeError):
         _AVRO.read(bytes(payload) + b"\0")
@@ -121,7 +116,6 @@ _INGEST: Final = JsonReader(max_event_bytes=100_000_000)
 _MASKER: Final = Masker(["secret-1", "another"])
 _LIBRARY: Final = metric_names()[len(BUILT_IN) :]
 _NAMED_PAGES: Final = Citing((("handbook.pdf", 1), ("page-1", 2)))
-_SPANS: Final = 20
 _SPAN_CHARS: Final = 60
 
 
@@ -146,7 +140,7 @@ def _highlighted(text: str) -> None:
 
 
 def _set_aside(text: str) -> None:
-    raw = text.encode("utf-8", "surrogatepass")
+    raw = _raw(text)
     record: Any = SimpleNamespace(
         topic="t", partition=0, offset=0, timestamp=0.0, key=raw, value=raw, headers=[(text, raw)]
     )
@@ -155,9 +149,30 @@ def _set_aside(text: str) -> None:
         form.model_dump_json()
 
 
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
 def _event(**fields: bytes) -> bytes:
     named = {"event_id": b'"e"', "question": b'"q"', "answer": b'"a"'} | fields
     return b"{" + b",".join(f'"{name}":'.encode() + value for name, value in named.items()) + b"}"
+
+
+_FIELDS: Final = {
+    "id": ("event_id", b"%s"),
+    "question": ("question", b"%s"),
+    "label": ("labels", b'{"a":%s}'),
+    "a label's name": ("labels", b'{%s:"a"}'),
+    "a page's name": ("context", b'{%s:"a"}'),
+    "pages of no text": ("context", b"%s"),
+    "time": ("occurred_at", b"%s"),
+}
+"""Places of a text in an event: the field, and its JSON around the text."""
+
+
+def _decoded_field(place: tuple[str, bytes], text: str) -> None:
+    name, form = place
+    _decoded(_event(**{name: form % as_json_text(text)}))
 
 
 def _prepared(metric: Metric, text: str) -> object:
@@ -165,12 +180,8 @@ def _prepared(metric: Metric, text: str) -> object:
 
 
 def _texts(text: str) -> dict[str, Any]:
-    return {
-        "question": text[: len(text) // 8],
-        "answer": f"{text} [Page 1]",
-        "reference": text,
-        "context": {"Page-1": text},
-    }
+    question, answer = text[: len(text) // 8], f"{text} [Page 1]"
+    return {"question": question, "answer": answer, "reference": text, "context": {"Page-1": text}}
 
 
 def _pieces(text: str, count: int) -> list[str]:
@@ -184,28 +195,25 @@ def _interpreted(metric: Metric, text: str, reply: str) -> None:
         metric.interpret(make_task(metric.name, **_texts(text)), reply)
 
 
-def _listed_claims(text: str, count: int = _SPANS) -> str:
-    claims = [
-        {
-            "claim_span": piece,
-            "pages": [1],
-            "page": 1,
-            "page_span": piece,
-            "supported": True,
-            "relevant": True,
-        }
-        for piece in _pieces(text, count)
-    ]
-    return json.dumps({"claims": claims, "justification": text, "score": 5})
+def _relevance(text: str, count: int) -> None:
+    marks = {"pages": [1], "page": 1, "supported": True, "relevant": True}
+    claims = [{"claim_span": piece, "page_span": piece, **marks} for piece in _pieces(text, count)]
+    reply = json.dumps({"claims": claims, "justification": text, "score": 5})
+    _interpreted(_METRICS["relevance"], text, reply)
 
 
-def _listed_items(text: str, count: int = _SPANS) -> str:
+def _coverage(text: str, count: int) -> None:
     items = [
         {"item": piece, "reference_span": piece, "answer_span": piece, "matched": True}
         for piece in _pieces(text, count)
     ]
     lists = {"facts": items, "conclusions": items[:2], "terms": items[:2]}
-    return json.dumps({**lists, "organization": {"similar": True}})
+    _interpreted(_METRICS["coverage"], text, json.dumps({**lists, "organization": {"similar": True}}))
+
+
+def _rationale(text: str) -> str:
+    lines = ["Fact: 2 of 3", "Conclusion: 1 of 1", f"Term: 1 of 2 {text}", "Organization: matched", text]
+    return json.dumps({"score": 4, "rationale": lines})
 
 
 def _extracted(text: str) -> None:
@@ -262,63 +270,29 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "reply": _extracted,
     "mended": _mended,
     "describe": describe,
-    "decode, id": lambda text: _decoded(_event(event_id=as_json_text(text))),
-    "decode, question": lambda text: _decoded(_event(question=as_json_text(text))),
-    "decode, label": lambda text: _decoded(_event(labels=b'{"a":' + as_json_text(text) + b"}")),
-    "decode, a label's name": lambda text: _decoded(_event(labels=b"{" + as_json_text(text) + b':"a"}')),
-    "decode, a page's name": lambda text: _decoded(_event(context=b"{" + as_json_text(text) + b':"a"}')),
-    "decode, pages of no text": lambda text: _decoded(_event(context=as_json_text(text))),
-    "decode, time": lambda text: _decoded(_event(occurred_at=as_json_text(text))),
+    **{f"decode, {name}": partial(_decoded_field, form) for name, form in _FIELDS.items()},
     "decode, trace": lambda text: _decoded(
         _event(trace_id=as_json_text(text), tracestate=as_json_text(text))
     ),
-    "decode, raw": lambda text: _decoded(text.encode("utf-8", "surrogatepass")),
+    "decode, raw": lambda text: _decoded(_raw(text)),
     "decode, headers": lambda text: _decoded(
         _event(),
-        [
-            ("content-type", text.encode("utf-8", "surrogatepass")),
-            ("ce_specversion", b"1.0"),
-            ("ce_id", text.encode("utf-8", "surrogatepass")),
-            ("ce_time", text.encode("utf-8", "surrogatepass")),
-        ],
+        [*((name, _raw(text)) for name in ("content-type", "ce_id", "ce_time")), ("ce_specversion", b"1.0")],
     ),
-    "trace headers": lambda text: trace_from_headers(
-        [("traceparent", text.encode("utf-8", "surrogatepass")), ("tracestate", b"a=b")]
-    ),
+    "trace headers": lambda text: trace_from_headers([("traceparent", _raw(text)), ("tracestate", b"a=b")]),
     **{f"{name}, prepared": partial(_prepared, one) for name, one in _METRICS.items()},
     **{f"{name}, prepared by a pack": partial(_prepared, one) for name, one in _BY_PACK.items()},
-    "coverage, verified": lambda text: _interpreted(_METRICS["coverage"], text, _listed_items(text)),
-    "relevance, verified": lambda text: _interpreted(_METRICS["relevance"], text, _listed_claims(text)),
-    "coverage, by a pack": lambda text: _interpreted(
-        _BY_PACK["coverage"],
-        text,
-        json.dumps(
-            {
-                "score": 4,
-                "rationale": [
-                    "Fact: 2 of 3",
-                    "Conclusion: 1 of 1",
-                    f"Term: 1 of 2 {text}",
-                    "Organization: matched",
-                    text,
-                ],
-            }
-        ),
-    ),
+    "coverage, verified": lambda text: _coverage(text, 20),
+    "relevance, verified": lambda text: _relevance(text, 20),
+    "coverage, by a pack": lambda text: _interpreted(_BY_PACK["coverage"], text, _rationale(text)),
     "relevance, by a pack": lambda text: _interpreted(
         _BY_PACK["relevance"], text, json.dumps({"score": 4, "justification": text})
     ),
-    "relevance, 200 claims": lambda text: _interpreted(
-        _METRICS["relevance"], text, _listed_claims(text, 200)
-    ),
+    "relevance, 200 claims": lambda text: _relevance(text, 200),
+    "coverage, 200 items": lambda text: _coverage(text, 200),
     # Both lengths grow: of the text and of the list that quotes it.
-    "relevance, a claim every 60 characters": lambda text: _interpreted(
-        _METRICS["relevance"], text, _listed_claims(text, max(1, len(text) // 60))
-    ),
-    "coverage, an item every 60 characters": lambda text: _interpreted(
-        _METRICS["coverage"], text, _listed_items(text, max(1, len(text) // 60))
-    ),
-    "coverage, 200 items": lambda text: _interpreted(_METRICS["coverage"], text, _listed_items(text, 200)),
+    "relevance, a claim every 60 characters": lambda text: _relevance(text, max(1, len(text) // 60)),
+    "coverage, an item every 60 characters": lambda text: _coverage(text, max(1, len(text) // 60)),
     **{f"{name}, prepared": partial(_prepared, build_metric(name)) for name in _LIBRARY},
     **{f"{name}, any reply": partial(_replied, build_metric(name)) for name in _LIBRARY},
     "decode, mapped": mapped,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import orjson
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, text_format
 from pydantic import ValidationError
 
 from judge.endpoints.payloads import NoCompletionError, read_completion
@@ -59,25 +59,16 @@ _AVRO: Final = (
         '{"type": "bytes", "logicalType": "decimal", "precision": 9}}}'
     ),
 )
-_FIELD: Final = descriptor_pb2.FieldDescriptorProto
-_PROTOBUF: Final = ProtobufSchema(
-    (
-        descriptor_pb2.FileDescriptorProto(
-            name="e.proto",
-            syntax="proto3",
-            message_type=[
-                descriptor_pb2.DescriptorProto(
-                    name="E",
-                    field=[
-                        _FIELD(name="answer", number=1, label=1, type=_FIELD.TYPE_STRING),
-                        _FIELD(name="inner", number=2, label=3, type=_FIELD.TYPE_MESSAGE, type_name=".E"),
-                        _FIELD(name="n", number=3, label=3, type=_FIELD.TYPE_DOUBLE),
-                    ],
-                )
-            ],
-        ).SerializeToString(),
-    )
-)
+_PROTO: Final = """
+name: "e.proto" syntax: "proto3" message_type {
+  name: "E"
+  field { name: "answer" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+  field { name: "inner" number: 2 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".E" }
+  field { name: "n" number: 3 label: LABEL_REPEATED type: TYPE_DOUBLE }
+}
+"""
+_FILE: Final = text_format.Parse(_PROTO, descriptor_pb2.FileDescriptorProto())
+_PROTOBUF: Final = ProtobufSchema((_FILE.SerializeToString(),))
 _NOW: Final = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -115,12 +106,8 @@ def _verdict(data: bytes) -> None:
     answer, _, rest = data.partition(b"\0")
     page, _, reply = rest.partition(b"\0")
     for (name, _), metric in _METRICS.items():
-        task = make_task(
-            name,
-            answer=_text(answer),
-            reference=_text(page),
-            context={"Page-1": _text(page), "2": "Rain fell."},
-        )
+        pages = {"Page-1": _text(page), "2": "Rain fell."}
+        task = make_task(name, answer=_text(answer), reference=_text(page), context=pages)
         with contextlib.suppress(EventError):
             metric.prepare(task)
             outcome = metric.interpret(task, _text(reply))
@@ -139,10 +126,8 @@ def _refusal(data: bytes) -> None:
         body = orjson.loads(data[2:])
     except ValueError:
         body = _text(data[2:])
-    error = error_for_status(
-        endpoint="a", status=status, body=body, schema_sent=bool(data[:1]), secret="secret-1"
-    )
-    assert isinstance(error, JudgeError)
+    about = {"endpoint": "a", "schema_sent": bool(data[:1]), "secret": "secret-1"}
+    assert isinstance(error_for_status(status=status, body=body, **about), JudgeError)  # type: ignore[arg-type]
     retry_after_seconds({"retry-after": _text(data[2:40]), "date": _text(data[2:40])}, now=_NOW)
 
 
@@ -197,18 +182,11 @@ def _host(data: bytes) -> None:
     is_own_host([data.decode("latin-1")], ("*.example.com",))
 
 
+_ALL: Final = (
+    _decode, _redact, _reply, _verdict, _completion, _refusal, _yaml, _otlp, _schema, _batch, _host
+)  # fmt: skip
 TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
-    "decode": _decode,
-    "redact": _redact,
-    "reply": _reply,
-    "verdict": _verdict,
-    "completion": _completion,
-    "refusal": _refusal,
-    "yaml": _yaml,
-    "otlp": _otlp,
-    "schema": _schema,
-    "batch": _batch,
-    "host": _host,
+    target.__name__.removeprefix("_"): target for target in _ALL
 }
 
 

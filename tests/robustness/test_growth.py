@@ -83,7 +83,7 @@ def test_no_expression_hides() -> None:
             tree = ast.parse(path.read_text("utf-8"))
             top = {id(call) for call in compiled_at_import(tree)}
             hidden += [
-                f"{path.relative_to(ROOT)}:{node.lineno} re.{node.func.attr}"
+                str(path.relative_to(ROOT))
                 for node in ast.walk(tree)
                 if isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -92,7 +92,7 @@ def test_no_expression_hides() -> None:
                 and node.func.attr in {*METHODS, "compile"}
                 and id(node) not in top
             ]
-    assert sorted({one.partition(":")[0] for one in hidden} - OWN_TEXTS) == []
+    assert sorted(set(hidden) - OWN_TEXTS) == []
 
 
 OWN_TEXTS: Final = {
@@ -115,11 +115,7 @@ def test_the_measure_tells_a_square() -> None:
     """The measure detects quadratic time and accepts linear time."""
 
     def squared(text: str) -> int:
-        return (
-            sum(text.count(char) for char in text[:: max(len(text) // 2_000, 1)])
-            if len(text) < 100
-            else sum(1 for place in range(0, len(text), 4) for _ in range(0, place, 4))
-        )
+        return sum(1 for place in range(0, len(text), 4) for _ in range(0, place, 4))
 
     assert growth.steepest(squared, "letters")[0] > growth.MAX_RATIO
     assert growth.steepest(lambda text: text.replace("a", "bb").count("b"), "letters")[0] <= growth.MAX_RATIO
@@ -128,9 +124,6 @@ def test_the_measure_tells_a_square() -> None:
 def test_the_corpus_is_of_the_size_that_is_asked_for() -> None:
     for name in corpus.TEXTS:
         assert 0.9 < len(corpus.text(name, 10_000)) / 10_000 < 1.1, name
-
-
-MAX_SEEDS_BYTES = 100_000
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -159,14 +152,10 @@ def changed(draw: st.DrawFn, target: str) -> bytes:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_mutated_seeds_give_a_result_or_an_expected_error(target: str) -> None:
-    @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
-    @given(changed(target) | st.binary(max_size=200))
-    def holds(data: bytes) -> None:
-        TARGETS[target](data)
-
-    holds()
+    options = settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+    options(given(changed(target) | st.binary(max_size=200))(TARGETS[target]))()
 
 
 def test_the_corpus_stays_small() -> None:
-    """The seeds stay small, because people read them."""
-    assert sum(path.stat().st_size for path in SEEDS.rglob("*") if path.is_file()) < MAX_SEEDS_BYTES
+    """People read the seeds."""
+    assert sum(path.stat().st_size for path in SEEDS.rglob("*") if path.is_file()) < 100_000

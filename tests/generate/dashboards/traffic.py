@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -38,6 +39,30 @@ _T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _LABELS = ("app", "model", "prompt_version", "tenant")
 
 
+_Rows = list[tuple[tuple[str, ...], dict[str, float]]]
+
+
+def _gauges(fingerprint: str) -> dict[str, _Rows]:
+    """Gauges of each metric: the labels after its name, and values by name."""
+    anchors = {"mean": 0.1, "low": -0.1, "high": 0.3, "calls": 40, "shifted": 0}
+    watched = {"state": 1, "evidence": 20, "threshold": 60_000, "baseline": 4.5, "tolerated": 4.4}
+    return {
+        "monitor": [
+            ((fingerprint, "all"), {"missing_strata": 1}),
+            ((fingerprint,), {"judge_names": 2} | {f"anchors_{name}": one for name, one in anchors.items()}),
+            ((fingerprint, "all", "mean"), watched),
+        ],
+        "people": [((fingerprint,), {"mean": 3.6, "low": 3.4, "high": 3.8, "judge": 4.1})],
+        "release": [(("prompt_version", "v7", "v8"), {"answer": 0, "low": -0.2, "high": 0.3})],
+    }
+
+
+def _series_gauges(rows: _Rows) -> Iterator[SeriesGauge]:
+    for metric in ("coverage", "relevance"):
+        for labels, values in rows:
+            yield from (SeriesGauge(name, (metric, *labels), float(value)) for name, value in values.items())
+
+
 class _Worker:
     """The metrics of one worker, minute by minute."""
 
@@ -52,9 +77,8 @@ class _Worker:
         self.metrics.set("judgestream_judge_timeout_seconds", to=30)
         self.metrics.set_range("coverage", 0, 5)
         self.metrics.set_range("relevance", 1, 5)
-        self.metrics.watch_series("judgestream_monitor", self._monitored)
-        self.metrics.watch_series("judgestream_people", self._labelled)
-        self.metrics.watch_series("judgestream_release", self._compared)
+        for name, rows in _gauges(fingerprint).items():
+            self.metrics.watch_series(f"judgestream_{name}", partial(_series_gauges, rows))
         self.metrics.set(
             "judgestream_judge_budget_spent_ratio", "day", "all", to=lambda: self._minute % 1440 / 1500
         )
@@ -63,38 +87,6 @@ class _Worker:
     def _partitions(self) -> Iterator[PartitionState]:
         for topic in ("qa.events", "judge.tasks.relevance"):
             yield PartitionState(topic, 0, 20 + self._minute % 7, 60.0 * self._minute - 4, 3, self._minute)
-
-    def _monitored(self) -> Iterator[SeriesGauge]:
-        for metric in ("coverage", "relevance"):
-            series = (metric, self._fingerprint, "all")
-            yield SeriesGauge("missing_strata", series, 1.0)
-            yield SeriesGauge("judge_names", series[:2], 2.0)
-            for name, value in (
-                ("mean", 0.1),
-                ("low", -0.1),
-                ("high", 0.3),
-                ("calls", 40.0),
-                ("shifted", 0.0),
-            ):
-                yield SeriesGauge(f"anchors_{name}", series[:2], value)
-            for name, value in (
-                ("state", 1.0),
-                ("evidence", 20.0),
-                ("threshold", 60_000.0),
-                ("baseline", 4.5),
-                ("tolerated", 4.4),
-            ):
-                yield SeriesGauge(name, (*series, "mean"), value)
-
-    def _labelled(self) -> Iterator[SeriesGauge]:
-        for metric in ("coverage", "relevance"):
-            for name, value in (("mean", 3.6), ("low", 3.4), ("high", 3.8), ("judge", 4.1)):
-                yield SeriesGauge(name, (metric, self._fingerprint), value)
-
-    def _compared(self) -> Iterator[SeriesGauge]:
-        for metric in ("coverage", "relevance"):
-            for name, value in (("answer", 0.0), ("low", -0.2), ("high", 0.3)):
-                yield SeriesGauge(name, (metric, "prompt_version", "v7", "v8"), value)
 
     def live(self, minute: int) -> None:
         """Add a minute of every kind of observation."""
