@@ -10,7 +10,10 @@ import pytest
 
 from streams.doctor.examination import Examination
 from streams.doctor.findings import CheckName, Diagnosis, Finding
+from streams.errors import KafkaAccessError
+from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import Grant, checking_grants
+from streams.kafka.topics.table import AGENTS, plan_topics
 from tests.integration.guarded_stage import GuardedStage
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.ways_in import ENVIRONMENT, FAULTS, USER, Fault, mutual, scram, tls, token
@@ -102,23 +105,36 @@ async def test_with_the_documented_permissions_all_is_well(
         assert one.outcome == "ok", one
 
 
-async def test_each_missing_permission_is_named_with_the_command_that_grants_it(stage: GuardedStage) -> None:
+async def test_each_missing_permission_is_named_with_the_command_that_grants_it(
+    stage: GuardedStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the doctor's one failure, and stops the start of a worker."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     grants, group = stage.grants(), f"group {stage.settings.kafka.group_id}"
+    wanted = plan_topics(stage.settings, AGENTS)
     with stage.allowed(grants):
         assert failures(await diagnosed(stage)) == []
+        await ensure_topics(stage.settings.kafka, wanted, create=False, grants=grants)
         for grant in grants:
             for operation in grant.operations:
+                command = (
+                    f"--allow-principal User:{USER} --operation {operation} --{grant.resource} {grant.name}"
+                )
                 gone = [Grant(grant.resource, grant.name, (operation,))]
                 stage.kafka.forbid(stage.principal, gone)
                 diagnosis = await diagnosed(stage)
+                with pytest.raises(KafkaAccessError) as caught:
+                    await ensure_topics(stage.settings.kafka, wanted, create=False, grants=grants)
                 stage.kafka.allow(stage.principal, gone)
                 (one,) = diagnosis.failures
                 assert one.subject == (grant.name if grant.resource == "topic" else group)
                 assert f"User:{USER} may not" in one.detail
-                assert one.remedy.endswith(
-                    f"--allow-principal User:{USER} --operation {operation} --{grant.resource} {grant.name}"
-                ), one
+                assert one.remedy.endswith(command), one
                 assert (diagnosis.exit_code, diagnosis.may_pass) == (1, False)
+                lacking = f"User:{USER} lacks {operation} on {grant.resource} {grant.name}; grant it: "
+                assert lacking in str(caught.value)
+                assert str(caught.value).endswith(command)
 
 
 async def test_settings_that_are_not_shown_are_a_warning(stage: GuardedStage) -> None:

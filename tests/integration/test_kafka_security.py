@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.errors import KafkaAccessError
 from streams.kafka.access.access import client_options
-from streams.kafka.access.connection import Admission, open_connection
+from streams.kafka.access.connection import open_connection
 from streams.kafka.access.errors import explain
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import Grant, creating_grants, produce_grants
@@ -29,7 +28,6 @@ from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureK
 from tests.integration.stage import event
 from tests.integration.ways_in import (
     ENVIRONMENT,
-    FAULTS,
     PARTS,
     USER,
     mutual,
@@ -114,9 +112,6 @@ async def kept_fresh(kafka: SecureKafka, file: Path) -> AsyncIterator[None]:
         await asyncio.wait({task})
 
 
-# The main job
-
-
 @pytest.mark.parametrize("way", ["tls", "mutual", "scram", "token"])
 async def test_a_worker_does_its_job_with_the_documented_permissions(
     way: str, kafka: SecureKafka, staged: Staged, tmp_path: Path
@@ -168,37 +163,11 @@ async def test_a_worker_creates_topics_only_with_the_permission(kafka: SecureKaf
     settings, grants = stage.settings, stage.grants()
     wanted = plan_topics(settings, AGENTS)
     with stage.allowed(grants):
-        with pytest.raises(
-            KafkaAccessError, match=rf"lacks Create on topic {stage.name}\..*--operation Create"
-        ):
+        refusal = rf"lacks Create on topic {stage.name}\..*--operation Create"
+        with pytest.raises(KafkaAccessError, match=refusal):
             await ensure_topics(settings.kafka, wanted, create=True, grants=grants)
         with stage.allowed(creating_grants(grants)):
             await ensure_topics(settings.kafka, wanted, create=True, grants=grants)
-
-
-async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged: Staged) -> None:
-    """Each missing permission stops the start with the command that grants it."""
-    stage = staged("SCRAM", scram(kafka))
-    await stage.create_topics()
-    settings, grants = stage.settings, stage.grants()
-    wanted = plan_topics(settings, AGENTS)
-    with stage.allowed(grants):
-        await ensure_topics(settings.kafka, wanted, create=False, grants=grants)
-        for grant in grants:
-            for operation in grant.operations:
-                gone = [Grant(grant.resource, grant.name, (operation,))]
-                kafka.forbid(stage.principal, gone)
-                with pytest.raises(KafkaAccessError) as caught:
-                    await ensure_topics(settings.kafka, wanted, create=False, grants=grants)
-                kafka.allow(stage.principal, gone)
-                said = str(caught.value)
-                assert f"User:{USER} lacks {operation} on {grant.resource} {grant.name}; grant it: " in said
-                assert said.endswith(
-                    f"--allow-principal User:{USER} --operation {operation} --{grant.resource} {grant.name}"
-                )
-
-
-# Messages of faults
 
 
 async def connect(options: dict[str, Any]) -> None:
@@ -233,9 +202,6 @@ async def test_the_commands_end_with_one_line_and_exit_code_2(kafka: SecureKafka
     with stage.allowed(produce_grants(topic)):
         sent = await judgestream("produce", str(events), "--config", str(good), env=ENVIRONMENT)
         assert (sent.code, sent.err) == (0, "")
-
-
-# While it runs
 
 
 async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, staged: Staged) -> None:
@@ -276,11 +242,7 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
             assert f"may not use the consumer group {stage.settings.kafka.group_id}" in last
             kafka.allow(stage.principal, group)
         async with stage.process(stage.write_settings("third")) as worker:
-
-            async def all_committed() -> bool:
-                return sum(offset or 0 for offset in await stage.committed("tasks.tone")) >= 31
-
-            await until(all_committed, "31 tasks done")
+            await stage.commits("tasks.tone", 31)
             await stage.judged(31)
             await stopped(worker)
     assert await stage.dead_letters() == []
@@ -301,12 +263,8 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
     app = web.Application()
     app.router.add_post("/token", answer)
     async with on_loopback(app) as address:
-        oauth = {
-            "token_url": f"{address}/token",
-            "client_id": USER,
-            "client_secret_env": "CLIENT_SECRET",
-            "scope": "kafka",
-        }
+        client = {"client_id": USER, "client_secret_env": "CLIENT_SECRET"}
+        oauth = {"token_url": f"{address}/token", "scope": "kafka", **client}
         security = without(token(kafka, Path("none")), "token_file") | {"oauth": oauth}
         stage = staged("TOKEN", security)
         await stage.create_topics()
@@ -349,29 +307,6 @@ async def test_a_worker_without_a_valid_token_is_not_ready(
                 await stage.produce([event(1)])
                 await stage.judged(2)
                 await stopped(worker)
-
-
-@pytest.mark.parametrize(
-    ("what", "expected"),
-    [
-        ("wrong password", "refuses the user 'judgestream' or its password"),
-        ("wrong authority", r"cannot be trusted \("),
-        ("the broker's certificate has expired", r"has expired\); renew it there"),
-        ("our certificate has expired", r"certificate_file.* is valid from"),
-        ("our certificate is of a stranger", r"certificate_file .*truststore"),
-    ],
-)
-async def test_a_connection_that_is_refused_later_gives_the_reason(
-    kafka: SecureKafka, what: str, expected: str
-) -> None:
-    """A running worker records why a connection is refused after secrets or certificates changed."""
-    (fault,) = (fault for fault in FAULTS if fault.what == what)
-    settings = KafkaSettings.model_validate(fault.section(kafka))
-    admission = Admission(settings)
-    admission.on_refused = lambda _: None
-    with pytest.raises((KafkaError, OSError)):
-        await connect(client_options(settings, admission=admission))
-    assert re.search(expected, str(admission.trouble)), admission.trouble
 
 
 async def test_rotated_files_hold_for_new_connections(kafka: SecureKafka, tmp_path: Path) -> None:

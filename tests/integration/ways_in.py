@@ -34,12 +34,8 @@ def scram(kafka: SecureKafka, mechanism: str = "SCRAM-SHA-512", username: str = 
 
 
 def in_the_clear() -> dict[str, Any]:
-    return {
-        "protocol": "SASL_PLAINTEXT",
-        "mechanism": "PLAIN",
-        "username": USER,
-        "password_env": "KAFKA_PASSWORD",
-    }
+    login = {"mechanism": "PLAIN", "username": USER, "password_env": "KAFKA_PASSWORD"}
+    return {"protocol": "SASL_PLAINTEXT", **login}
 
 
 def token(kafka: SecureKafka, file: Path) -> dict[str, Any]:
@@ -67,7 +63,9 @@ class Fault:
     listener: str
     security: Callable[[SecureKafka], dict[str, Any]]
     expected: str
+    """A pattern of the message: reason, semicolon, remedy."""
     lasting: bool = True
+    """Whether a retry cannot help; a listener that closes connections may be starting."""
 
     def section(self, kafka: SecureKafka) -> dict[str, Any]:
         server = kafka.bootstrap_servers if self.listener == "CLIENTS" else kafka.at(self.listener)
