@@ -25,6 +25,12 @@ from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.tuning import tuned
 
 PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_text }}\n"
+TOPICS = {
+    "events": "events", "tasks_prefix": "tasks.", "scores": "scores", "dead_letters": "dead",
+    "alerts": "alerts", "observations": "observations", "anchors": "anchors",
+    "monitor_state": "monitor-state", "budget": "budget",
+}  # fmt: skip
+"""The endings of the topics' names, by setting."""
 REPLY = '{"score": 3, "justification": "plain"}'
 
 
@@ -111,15 +117,7 @@ class Stage:
                 "session_timeout_seconds": 30,
             },
             "topics": {
-                "events": f"{self.name}.events",
-                "tasks_prefix": f"{self.name}.tasks.",
-                "scores": f"{self.name}.scores",
-                "dead_letters": f"{self.name}.dead",
-                "alerts": f"{self.name}.alerts",
-                "observations": f"{self.name}.observations",
-                "anchors": f"{self.name}.anchors",
-                "monitor_state": f"{self.name}.monitor-state",
-                "budget": f"{self.name}.budget",
+                **{name: self.topic(ending) for name, ending in TOPICS.items()},
                 "create": True,
                 "create_partitions": self.partitions,
             },

@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,7 @@ from tests.integration.processes import process
 from tests.integration.stage import PACK, Stage
 from tests.judge.fake_openai import completed
 from tests.loopback import on_loopback
-from tests.places import ROOT
-from tests.streams.cli.processes import COMMAND, clean_environment
+from tests.streams.cli.processes import Ended, Service, running
 from tests.streams.results import at
 from tests.streams.store.records import TOPICS, Record, batch_of
 from tests.streams.store.views.serving import alert
@@ -96,31 +96,22 @@ def events(first: int, count: int) -> list[bytes]:
     ]
 
 
-class Command:
+def replay(stage: Stage, *options: str) -> AbstractAsyncContextManager[Service]:
     """`judgestream replay` as a process."""
+    config = stage.directory / "settings.yaml"
+    config.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
+    return running("replay", "--config", str(config), "--yes", "--json", *options)
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
 
-    @classmethod
-    async def start(cls, stage: Stage, *options: str) -> Command:
-        config = stage.directory / "settings.yaml"
-        config.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *(*COMMAND, "replay", "--config", str(config), "--yes", "--json", *options),
-                cwd=ROOT,
-                env=clean_environment(),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        )
+def report_of(ended: Ended, *, code: int = 0) -> dict[str, Any]:
+    assert ended.code == code, ended.err
+    report: dict[str, Any] = json.loads(ended.out)
+    return report
 
-    async def report(self, *, code: int = 0) -> dict[str, Any]:
-        out, err = await asyncio.wait_for(self.process.communicate(), 135)
-        assert self.process.returncode == code, err.decode()
-        report: dict[str, Any] = json.loads(out)
-        return report
+
+async def replayed_now(stage: Stage, *options: str, code: int = 0) -> dict[str, Any]:
+    async with replay(stage, *options) as command:
+        return report_of(await command.end(), code=code)
 
 
 async def published(stage: Stage) -> list[Scored]:
@@ -157,19 +148,14 @@ async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, 
     options = ("--from", since, "--to", until_, "--metric", "tone", "--endpoint", "new", "--share", "0.5")
     judges.hold_after = len(live) // 2
     judges.held.clear()
-    first = await Command.start(stage, *options)
-    await until(
-        lambda: judges.asked[NEW] > len(live) // 2 + 10,
-        "half of the replay",
-        deadline_seconds=135,
-    )
-    first.process.send_signal(signal.SIGKILL)
-    _, err = await first.process.communicate()
-    replay_id = err.decode().split(":")[0]
-    assert replay_id.startswith("replay-"), err.decode()
+    async with replay(stage, *options) as command:
+        await until(lambda: judges.asked[NEW] > len(live) // 2 + 10, "half of the replay")
+        killed = await command.stop(signal.SIGKILL)
+    replay_id = killed.err.split(":")[0]
+    assert replay_id.startswith("replay-"), killed.err
     judges.held.set()
 
-    report = await (await Command.start(stage, *options, "--resume", replay_id)).report()
+    report = await replayed_now(stage, *options, "--resume", replay_id)
 
     results = await published(stage)
     replayed = [one for one in results if one.replay_id == replay_id]
@@ -200,8 +186,7 @@ async def test_live_events_are_judged_beside_a_replay(stage: Stage, judges: Judg
     options = ("--from", since, "--to", datetime.now(UTC).isoformat(), "--endpoint", "new", "--share", "0.5")
     sent = 0
     async with process(stage):
-        replay = await Command.start(stage, *options)
-        report = asyncio.create_task(replay.report())
+        report = asyncio.create_task(replayed_now(stage, *options))
         while not report.done():
             await stage.produce(events(EVENTS + sent, 1))
             sent += 1
@@ -224,8 +209,7 @@ async def test_a_replay_prints_an_estimate_and_stops_at_its_budget(
     live = await judged_live(stage, events(0, 60))
     cost = sum(one.cost_usd or 0 for one in live)
 
-    limited = await Command.start(stage, "--from", since, "--max-usd", str(cost / 2))
-    report = await limited.report(code=1)
+    report = await replayed_now(stage, "--from", since, "--max-usd", str(cost / 2), code=1)
     assert report["end"] == "max_usd"
     assert 0.8 < report["estimate"]["cost_usd"] / cost < 2
     assert cost / 4 < report["spent"]["cost_usd"] < 1.2 * cost / 2
@@ -236,13 +220,14 @@ async def test_a_replay_prints_an_estimate_and_stops_at_its_budget(
     judges.hold_after = 10
     judges.held.clear()
     options = ("--events", str(tmp_path / "again.jsonl"), "--endpoint", "new")
-    stopped = await Command.start(stage, *options)
-    await until(lambda: judges.asked[NEW] > 10, "calls under way")
-    stopped.process.send_signal(signal.SIGINT)
-    judges.held.set()
-    report = await stopped.report(code=130)
+    async with replay(stage, *options) as command:
+        await until(lambda: judges.asked[NEW] > 10, "calls under way")
+        stopping = asyncio.create_task(command.stop(signal.SIGINT))
+        await asyncio.sleep(0)  # the signal is sent before the calls may end
+        judges.held.set()
+        report = report_of(await stopping, code=130)
     assert report["end"] == "stopped"
-    report = await (await Command.start(stage, *options, "--resume", report["replay_id"])).report()
+    report = await replayed_now(stage, *options, "--resume", report["replay_id"])
     assert report["results"] == {"tone": {"scored": 50}}
     assert report["comparisons"][0]["pairs"] == len(
         {one.event_id for one in live} & {f"e{n}" for n in range(50)}

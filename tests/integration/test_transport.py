@@ -7,13 +7,12 @@ import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import aiokafka.consumer.fetcher
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import RebalanceInProgressError
 from faust.types import TP
 
-from streams.kafka import batches, consumer, consumer_thread
+from streams.kafka import consumer, consumer_thread
 from streams.kafka.app import App
 from streams.kafka.consumer import Consumer, ConsumerOptions
 from streams.kafka.delivery import BufferLimit
@@ -24,19 +23,6 @@ from tests.integration.deadlines import until
 def _consumer(app: App) -> Consumer:
     consumer: Consumer = app.consumer
     return consumer
-
-
-async def test_unacknowledged_records_are_read_again(bench: Bench) -> None:
-    """A worker stops with record 1 of 4 unacknowledged; the next one reads from there."""
-    await bench.produce(4)
-    async with bench.app() as (_, hands):
-        await until(lambda: len(hands.taken) == 4, "four records")
-        for offset in (0, 2, 3):
-            await hands.ack(0, offset)
-    assert await bench.committed() == 1
-    async with bench.app() as (_, hands):
-        await until(lambda: len(hands.taken) == 3, "the rest again")
-        assert hands.places == [(0, 1), (0, 2), (0, 3)]
 
 
 async def test_a_late_acknowledgement_after_a_rebalance_changes_nothing(bench: Bench) -> None:
@@ -265,28 +251,6 @@ async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch
         await until(asked.is_set, "a commit")
         await asyncio.wait_for(app.stop(), 60)
     assert client._coordinator.generation == -1, "the group was not left"
-
-
-async def test_a_damaged_batch_is_set_aside_and_the_next_one_read(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    damage = True
-
-    def received(records: bytes) -> batches.FetchedBatches:
-        flipped = records and records[:-2] + bytes([records[-2] ^ 1]) + records[-1:]
-        return batches.FetchedBatches(flipped if damage else records)
-
-    await bench.produce(3, value=b"whole")
-    async with bench.app() as (_, hands):
-        monkeypatch.setattr(aiokafka.consumer.fetcher, "MemoryRecords", received)
-        await bench.produce(3, value=b"whole")
-        await until(lambda: any(e.message.unreadable for _, e in hands.taken), "the damaged batch")
-        damage = False
-        await bench.produce(1, value=b"whole")
-        await until(lambda: hands.taken[-1][1].message.value == b"whole", "a batch that is whole")
-    problem = next(event.message.unreadable for _, event in hands.taken if event.message.unreadable)
-    assert "checksum is wrong" in problem.detail
-    assert problem.records in {1, 2, 3}
 
 
 async def test_a_record_that_finishes_during_a_commit_is_committed(

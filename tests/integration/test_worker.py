@@ -270,9 +270,7 @@ async def test_records_above_the_brokers_limit_become_dead_letters(stage: Stage,
 
 async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
     """The worker survives a broker outage amid its work, and every event has its result."""
-    broker = ThreadedBroker()
-    broker.start()
-    try:
+    with ThreadedBroker() as broker:
         stage = Stage(broker.bootstrap_servers, tmp_path)
         chat = Chat()
         async with stage.worker(chat):
@@ -286,8 +284,6 @@ async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
             await stage.produce([event(number) for number in range(200, 250)])
             await stage.judges({f"e{number}" for number in range(250)})
         assert await stage.dead_letters() == []
-    finally:
-        broker.close()
 
 
 @pytest.mark.slow
