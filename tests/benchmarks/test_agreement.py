@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import agreement, tokens
+from benchmarks import agreement
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.agreement import area_under_curve, word_recall
 from benchmarks.tokens import PAGES, document, measured
@@ -20,13 +19,8 @@ NUMBERS = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8)
 @pytest.mark.parametrize(
     ("positive", "negative", "area"),
     [
-        ([2, 3], [0, 1], 1.0),
-        ([0, 1], [2, 3], 0.0),
-        ([1, 1], [1], 0.5),
         # 3>1, 3>2, 2>1, 3>0 and 2>0 are right, 2=2 counts half: 5.5 of 6 pairs.
         ([3, 2], [1, 2, 0], 5.5 / 6),
-        # 4>1, 4>3 and 2>1 are right, 2>3 is wrong: 3 of 4 pairs.
-        ([4, 2], [1, 3], 0.75),
         ([], [1], None),
         ([1], [], None),
     ],
@@ -79,16 +73,11 @@ def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             for key, (_, correct, improper) in answers.items()
         ],
     )
+    answer = "Zinc is blue. [Page 1]\nIron is green. [Page 1]\nGold is partly red. [Page 1]"
+    pages = {"Page-1": "Zinc is blue. Gold is red."}
     write(
         tmp_path / "expertqa_events.jsonl",
-        [
-            {
-                "event_id": "x",
-                "question": "metals",
-                "answer": "Zinc is blue. [Page 1]\nIron is green. [Page 1]\nGold is partly red. [Page 1]",
-                "context": {"Page-1": "Zinc is blue. Gold is red."},
-            }
-        ],
+        [{"event_id": "x", "question": "metals", "answer": answer, "context": pages}],
     )
     labels = {
         "Zinc is blue.": "Complete",
@@ -105,9 +94,8 @@ def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [line["baseline"] for line in lines] == [1.0] * 6
     assert "1 correct of 2" in str(lines[0]["note"])
     assert "1 complete of 2; 1 labels without" in str(lines[2]["note"])
-    assert all(
-        list(line)[:7] == ["benchmark", "value", "unit", "baseline", "ratio", "aim", "met"] for line in lines
-    )
+    form = ["benchmark", "value", "unit", "baseline", "ratio", "aim", "met"]
+    assert all(list(line)[:7] == form for line in lines)
 
 
 def test_data_that_is_not_there_is_named(
@@ -115,11 +103,11 @@ def test_data_that_is_not_there_is_named(
 ) -> None:
     """Missing data is named on stderr, and its lines have no value."""
     monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
-    assert main(["agreement"]) == 0
+    assert main(["agreement", "tokens"]) == 0
     captured = capsys.readouterr()
-    assert [json.loads(line)["value"] for line in captured.out.splitlines()] == [None, None]
-    assert "nq_events.jsonl" in captured.err
-    assert "expertqa_labels.jsonl" in captured.err
+    assert [json.loads(line)["value"] for line in captured.out.splitlines()] == [None, None, None]
+    for name in ("nq_events.jsonl", "expertqa_labels.jsonl", "expertqa_events.jsonl"):
+        assert name in captured.err
 
 
 def test_an_unknown_benchmark_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,12 +131,7 @@ def test_a_document_has_the_events_pages_and_others() -> None:
     assert len(plain) == PAGES
     assert {name: plain[name] for name in own} == own
     # Start 7 modulo 5 is 2: other 2 comes first.
-    assert [plain[f"Page-{number}"] for number in (4, 5, 6, 7)] == [
-        "other 2",
-        "other 3",
-        "other 4",
-        "other 0",
-    ]
+    assert [plain[f"Page-{number}"] for number in (4, 5, 6, 7)] == [f"other {one}" for one in (2, 3, 4, 0)]
     long = document(own, others, start=0, words_a_page=30)
     assert all(len(text.split()) >= 30 for text in long.values())
     assert all(long[name].startswith(text) for name, text in own.items())
@@ -162,14 +145,3 @@ def test_events_that_cite_three_pages_are_measured() -> None:
         assert one.texts < one.all_texts < one.all_pages
         assert one.instructions + one.texts < one.sent < one.all_pages
         assert one.same_verdict
-
-
-def test_absent_data_is_named_and_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Missing data is named on stderr and gives a line without a value."""
-    monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
-    lines: Iterator[dict[str, object]] = tokens.run()
-    assert [line["value"] for line in lines] == [None]
-    assert "expertqa_events.jsonl is not there" in capsys.readouterr().err
-    assert "tokens" in BENCHMARKS

@@ -22,34 +22,36 @@ def _yaml(path: Path) -> dict[str, Any]:
     return document
 
 
+Services = dict[str, dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def services() -> dict[str, dict[str, Any]]:
+def services() -> Services:
     """The services of compose.yaml by name."""
     found: dict[str, dict[str, Any]] = _yaml(_COMPOSE)["services"]
     return found
 
 
-def test_every_image_is_pinned(services: dict[str, dict[str, Any]]) -> None:
-    """Every foreign image has a full version."""
+def test_every_image_is_pinned(services: Services) -> None:
     for name, service in services.items():
         if "build" not in service:
             assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
 
 
-def test_every_service_says_whether_it_is_well(services: dict[str, dict[str, Any]]) -> None:
+def test_every_service_says_whether_it_is_well(services: Services) -> None:
     """Every service has a health check, the worker that of its image; two services have none."""
     without = {name for name, service in services.items() if service.get("healthcheck", {}).get("disable")}
     assert without == {"pod", "replay"}
     assert {name for name, service in services.items() if "healthcheck" not in service} == {"worker"}
 
 
-def test_every_published_port_is_on_loopback(services: dict[str, dict[str, Any]]) -> None:
+def test_every_published_port_is_on_loopback(services: Services) -> None:
     ports = [port for service in services.values() for port in service.get("ports", ())]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_secrets_come_from_the_environment(services: dict[str, dict[str, Any]]) -> None:
+def test_secrets_come_from_the_environment(services: Services) -> None:
     """Keys, passwords, tokens and secrets are variables."""
     for service in services.values():
         for name, value in service.get("environment", {}).items():
@@ -57,7 +59,7 @@ def test_secrets_come_from_the_environment(services: dict[str, dict[str, Any]]) 
                 assert str(value).startswith("${"), name
 
 
-def test_every_mounted_file_exists(services: dict[str, dict[str, Any]]) -> None:
+def test_every_mounted_file_exists(services: Services) -> None:
     """Every mounted file exists and is read-only; a missing one would become a folder."""
     mounts = [volume.split(":") for service in services.values() for volume in service.get("volumes", ())]
     sources = [parts[0] for parts in mounts if parts[0].startswith("./")]
@@ -66,7 +68,7 @@ def test_every_mounted_file_exists(services: dict[str, dict[str, Any]]) -> None:
     assert all(parts[-1] == "ro" for parts in mounts if parts[0].startswith("./"))
 
 
-def test_the_settings_name_the_other_services(services: dict[str, dict[str, Any]]) -> None:
+def test_the_settings_name_the_other_services(services: Services) -> None:
     """The worker uses Kafka's inner listener, and Prometheus scrapes the worker's port."""
     settings = load_settings(_FOLDER / "judgestream.yaml", {})
     listeners = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
@@ -78,7 +80,7 @@ def test_the_settings_name_the_other_services(services: dict[str, dict[str, Any]
     assert job["static_configs"] == [{"targets": [f"worker:{settings.telemetry.port}"]}]
 
 
-def test_without_any_variable_the_offline_judge_judges(services: dict[str, dict[str, Any]]) -> None:
+def test_without_any_variable_the_offline_judge_judges(services: Services) -> None:
     """The default address, port and model are those of the offline judge; a key alone changes none."""
     environment = services["worker"]["environment"]
     defaults = {name: re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value) for name, value in environment.items()}
@@ -89,7 +91,7 @@ def test_without_any_variable_the_offline_judge_judges(services: dict[str, dict[
     assert services["offline-judge"]["network_mode"] == services["worker"]["network_mode"]
 
 
-def test_the_home_dashboard_and_the_data_source_exist(services: dict[str, dict[str, Any]]) -> None:
+def test_the_home_dashboard_and_the_data_source_exist(services: Services) -> None:
     """Grafana opens with Quality, and its dashboards have a Prometheus."""
     home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     (provider,) = _yaml(_FOLDER / "grafana" / "dashboards" / "judgestream.yaml")["providers"]
@@ -97,11 +99,8 @@ def test_the_home_dashboard_and_the_data_source_exist(services: dict[str, dict[s
     assert f"./helm/files/dashboards:{folder}:ro" in services["grafana"]["volumes"]
     assert (ROOT / "helm" / "files" / "dashboards" / Path(home).relative_to(folder)).is_file()
     (source,) = _yaml(_FOLDER / "grafana" / "datasources" / "prometheus.yaml")["datasources"]
-    assert (source["type"], source["url"], source["isDefault"]) == (
-        "prometheus",
-        "http://prometheus:9090",
-        True,
-    )
+    told = (source["type"], source["url"], source["isDefault"])
+    assert told == ("prometheus", "http://prometheus:9090", True)
 
 
 def test_the_script_of_the_replay_parses() -> None:
@@ -113,13 +112,11 @@ def test_the_script_of_the_replay_parses() -> None:
 
 @pytest.mark.tools
 def test_compose_reads_the_file() -> None:
-    """The reference parser accepts the file with every profile."""
     assert "ok" in run(tool("composecheck"), _COMPOSE)
 
 
 @pytest.mark.tools
 def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
-    """Promtool accepts the configuration with the mounted rules and alerts."""
     shutil.copy(_FOLDER / "prometheus.yml", tmp_path)
     (tmp_path / "judgestream").symlink_to(ROOT / "helm" / "files")
     said = run(tool("promtool"), "check", "config", tmp_path / "prometheus.yml")

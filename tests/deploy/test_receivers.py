@@ -23,26 +23,21 @@ FOLDER = ROOT / "deploy" / "alertmanager"
 SUMMARY = "Answers got worse: relevance has dropped (judgestream)."
 INTERVAL = "the mean of the last hour is 1.30 (95% interval 1.03 to 2.85)"
 EXPLORER = "https://quality.example.com/explore/incident/latest?metric=relevance"
+RUNBOOK = "https://judgestream.github.io/judgestream/latest/alerts.html#judgestreamdrop"
+TOLD = f"The baseline is 4.47; {INTERVAL}."
+LABELS = {
+    "alertname": "JudgestreamDrop",
+    "severity": "critical",
+    "metric": "relevance",
+    "job": "judgestream",
+}
 ALERT = {
-    "labels": {
-        "alertname": "JudgestreamDrop",
-        "severity": "critical",
-        "metric": "relevance",
-        "job": "judgestream",
-    },
-    "annotations": {
-        "summary": SUMMARY,
-        "description": f"The baseline is 4.47; {INTERVAL}.",
-        "runbook_url": "https://judgestream.github.io/judgestream/latest/alerts.html#judgestreamdrop",
-        "explorer": EXPLORER,
-    },
+    "labels": LABELS,
+    "annotations": {"summary": SUMMARY, "description": TOLD, "runbook_url": RUNBOOK, "explorer": EXPLORER},
     "startsAt": "2026-11-22T01:30:00Z",
     "endsAt": "2126-11-22T01:30:00Z",
 }
-TEXT = (
-    f"{SUMMARY}\nThe baseline is 4.47; {INTERVAL}.\nSince 2026-11-22 01:30 UTC.\n"
-    f"Answers and cause: {EXPLORER}\nWhat to do: https://judgestream.github.io/judgestream/latest/alerts.html#judgestreamdrop"
-)
+TEXT = f"{SUMMARY}\n{TOLD}\nSince 2026-11-22 01:30 UTC.\nAnswers and cause: {EXPLORER}\nWhat to do: {RUNBOOK}"
 
 
 def _here(folder: Path, url: str) -> Path:

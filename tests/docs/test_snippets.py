@@ -35,7 +35,6 @@ from judge.evaluate.evaluator import DEFAULT_REPAIR_ATTEMPTS
 from judge.metric import ScoredOutcome
 from judge.metrics.base import outcome_on, read_scale
 from judge.metrics.coverage import MAX_REFERENCE_BYTES
-from streams.cli.main import run as typed
 from streams.judging.endpoints import PATIENCE
 from streams.judging.metrics import build_metric
 from streams.settings.judge import JudgeSettings
@@ -43,7 +42,7 @@ from streams.settings.load import load_settings
 from streams.settings.tree import Settings
 from streams.worker.run import CLOSE_SECONDS, stop_seconds
 from tests.places import ROOT
-from tests.streams.cli.processes import judgestream
+from tests.streams.cli.processes import call, judgestream
 from tests.toolbox import run, tool
 
 DEPLOY = ROOT / "docs" / "deploy.md"
@@ -76,9 +75,7 @@ def test_commands_have_these_options(page: Path, capsys: pytest.CaptureFixture[s
             "before"
         ]:
             continue
-        with pytest.raises(SystemExit) as ended:
-            typed([*command, "--help"])
-        assert ended.value.code == 0, line
+        assert call(*command, "--help") == 0, line
         shown = capsys.readouterr().out
         for option in re.findall(r"--[a-z-]+", line):
             assert option in shown, line
@@ -96,15 +93,11 @@ def test_the_cases_for_ci_hold(
     shown = [words for words in commands if words[:1] == ["config"] and words[1] in ("check", "test")]
     assert [words[1] for words in shown] == ["check", "test"]
     for words in shown:
-        with pytest.raises(SystemExit) as ended:
-            typed(words)
-        assert ended.value.code == 0, capsys.readouterr()
+        assert call(*words) == 0, capsys.readouterr()
     Path("settings.yaml").write_text(
         Path("settings.yaml").read_text().replace("default_rate: 0.1", "default_rate: 0.2")
     )
-    with pytest.raises(SystemExit) as ended:
-        typed(["config", "test", "cases.yaml"])
-    assert ended.value.code == 1
+    assert call("config", "test", "cases.yaml") == 1
     assert "probability: expected 0.1, found 0.2" in capsys.readouterr().out
 
 
@@ -117,11 +110,8 @@ def test_targets_of_make_exist() -> None:
 
 def test_the_settings_are_valid(tmp_path: Path) -> None:
     """The settings of the page and of its chart values are valid."""
-    settings = [
-        *documents("/etc/judgestream/config.yaml"),
-        *(one["config"] for one in documents("values.yaml")),
-    ]
-    for number, document in enumerate(settings):
+    of_chart = [one["config"] for one in documents("values.yaml")]
+    for number, document in enumerate([*documents("/etc/judgestream/config.yaml"), *of_chart]):
         (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump(document))
         load_settings(tmp_path / f"{number}.yaml", {})
 
@@ -143,32 +133,14 @@ def test_the_unit_fits_the_program_and_the_page() -> None:
     assert document["judge"]["cache"]["file"].startswith(f"/var/cache/{unit['CacheDirectory']}/")
 
 
-def _unit_here(folder: Path) -> Path:
-    text = re.sub(
-        r"^ExecStart=\S+", "ExecStart=/bin/true", UNIT.read_text(encoding="utf-8"), flags=re.MULTILINE
-    )
-    copy = folder / UNIT.name
-    copy.write_text(text, encoding="utf-8")
-    return copy
-
-
 @pytest.mark.tools
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """The tool systemd-analyze verifies the unit without a warning."""
-    assert run(tool("systemd-analyze"), "verify", "--man=no", _unit_here(tmp_path)) == ""
-
-
-@pytest.mark.tools
-def test_the_unit_has_the_documented_exposure(tmp_path: Path) -> None:
-    """The tool systemd-analyze rates the exposure as the page says, at most 1.2 of 10."""
-    said = run(
-        tool("systemd-analyze"),
-        "security",
-        "--no-pager",
-        "--offline=true",
-        "--threshold=12",
-        _unit_here(tmp_path),
-    )
+def test_systemd_takes_the_unit_and_rates_its_exposure_as_documented(tmp_path: Path) -> None:
+    """It verifies the unit without a warning; the exposure is at most 1.2 of 10."""
+    text = UNIT.read_text(encoding="utf-8")
+    unit, analyze = tmp_path / UNIT.name, tool("systemd-analyze")
+    unit.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE))
+    assert run(analyze, "verify", "--man=no", unit) == ""
+    said = run(analyze, "security", "--no-pager", "--offline=true", "--threshold=12", unit)
     level = re.search(r"exposure level for judgestream.service: ([\d.]+)", said)
     assert level is not None, said
     assert f"says {level[1]} of 10" in " ".join(DEPLOY.read_text(encoding="utf-8").split())
