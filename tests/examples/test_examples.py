@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -19,6 +18,7 @@ from streams.settings.load import load_settings
 from tests.examples.conftest import Run
 from tests.places import ROOT
 from tests.streams.cli.commands.judge_server import judge_server
+from tests.streams.cli.processes import Ended
 from tests.threaded_broker import broker_in_thread
 from tests.toolbox import run
 
@@ -179,23 +179,23 @@ def write_settings(folder: Path, sink: dict[str, str]) -> None:
 def test_a_sink_takes_verdicts(with_extensions: Run, tmp_path: Path) -> None:
     """Its path is relative to the settings file, its secret is read from the environment."""
     write_settings(tmp_path, {"path": "verdicts.txt", "prefix": "> ", "key_env": "KEY"})
-    done = with_extensions("-c", SINK, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "DeliveryRefusedError('it failed')" in done.stdout
+    done = with_extensions(tmp_path, SINK)
+    assert done.code == 0, done.err
+    assert "DeliveryRefusedError('it failed')" in done.out
     for outcome in ("delivered", "refused", "skipped"):
-        assert f"('lines', '{outcome}', 1)" in done.stdout
+        assert f"('lines', '{outcome}', 1)" in done.out
     assert (tmp_path / "verdicts.txt").read_text() == "> e1 4 k1\n"
 
 
 def test_a_metric_is_judged(with_extensions: Run, tmp_path: Path) -> None:
     """It is asked, its invalid reply is repaired, and it may leave an answer unscored."""
     (tmp_path / "settings.yaml").write_text(json.dumps({"metrics": {"acme_courtesy": {}}}))
-    done = with_extensions("-c", METRIC, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["scored 2 acme-courtesy-1", "unscored None acme-courtesy-1"]
+    done = with_extensions(tmp_path, METRIC)
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == ["scored 2 acme-courtesy-1", "unscored None acme-courtesy-1"]
     model = {"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}
-    checked = with_extensions("-c", COMMAND, "config", "check", "settings.yaml", cwd=tmp_path, **model)
-    assert checked.returncode == 0, checked.stderr
+    checked = with_extensions(tmp_path, COMMAND, "config", "check", "settings.yaml", **model)
+    assert checked.code == 0, checked.err
 
 
 @pytest.mark.parametrize(
@@ -212,32 +212,32 @@ def test_its_own_model_validates_its_settings(
     with_extensions: Run, tmp_path: Path, sink: dict[str, str], problems: list[str]
 ) -> None:
     write_settings(tmp_path, sink)
-    done = with_extensions("-c", COMMAND, "config", "check", "settings.yaml", cwd=tmp_path)
-    assert done.returncode == 2
-    assert all(f"sinks.lines.{problem}" in done.stderr + done.stdout for problem in problems), done.stderr
+    done = with_extensions(tmp_path, COMMAND, "config", "check", "settings.yaml")
+    assert done.code == 2
+    assert all(f"sinks.lines.{problem}" in done.err + done.out for problem in problems), done.err
 
 
 def test_the_schema_for_editors_has_its_settings(with_extensions: Run, tmp_path: Path) -> None:
-    done = with_extensions("-c", COMMAND, "config", "schema", cwd=tmp_path)
-    schema = json.loads(done.stdout)
+    done = with_extensions(tmp_path, COMMAND, "config", "schema")
+    schema = json.loads(done.out)
     (section,) = schema["properties"]["sinks"]["patternProperties"].values()
     sink = schema["$defs"][section["$ref"].rpartition("/")[2]]["properties"]
     assert "acme_file" in sink["kind"]["enum"]
     assert {"prefix", "key_env", "key_file"} <= sink.keys()
 
 
-def map_records(run: Run, folder: Path, form: str) -> CompletedProcess[str]:
+def map_records(run_in: Run, folder: Path, form: str) -> Ended:
     settings = {"ingest": {"format": form}, "metrics": {"relevance": {"when": {"has": ["answer"]}}}}
     (folder / "settings.yaml").write_text(json.dumps(settings))
     (folder / "records.txt").write_text("e1|How?|So.\ne2|How?\n|How?|So.\n")
     command = ("map", "records.txt", "--config", "settings.yaml", "--json")
-    return run("-c", COMMAND, *command, cwd=folder)
+    return run_in(folder, COMMAND, *command)
 
 
 def test_a_reader_reads_records(with_extensions: Run, tmp_path: Path) -> None:
     done = map_records(with_extensions, tmp_path, "acme_pipe")
-    assert done.returncode == 0, done.stderr
-    first, second, third = map(json.loads, done.stdout.splitlines())
+    assert done.code == 0, done.err
+    first, second, third = map(json.loads, done.out.splitlines())
     assert (first["event"]["event_id"], first["event"]["answer"]) == ("e1", "So.")
     assert (first["metrics"], first["kept"]) == (["relevance"], True)
     assert second["problem"] == "value: must have three texts, got 2"
@@ -246,5 +246,5 @@ def test_a_reader_reads_records(with_extensions: Run, tmp_path: Path) -> None:
 
 def test_a_reader_that_is_missing_is_named(with_extensions: Run, tmp_path: Path) -> None:
     done = map_records(with_extensions, tmp_path, "acme_pip")
-    assert done.returncode == 2
-    assert "ingest.format: acme_pip is not in judgestream.readers; did you mean acme_pipe?" in done.stderr
+    assert done.code == 2
+    assert "ingest.format: acme_pip is not in judgestream.readers; did you mean acme_pipe?" in done.err
