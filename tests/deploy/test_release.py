@@ -19,6 +19,7 @@ from tests.streams.store.views.serving import explorer
 from tests.toolbox import run, tool
 
 WORKFLOWS = ROOT / ".github/workflows"
+_UNRELEASED = "## [Unreleased]\n"
 VERSIONED = ("pyproject.toml", "CHANGELOG.md", "helm/Chart.yaml")
 
 
@@ -49,18 +50,8 @@ def test_the_versions_agree(script: ModuleType) -> None:
     [
         ("helm/Chart.yaml", "\nversion: ", "\nversion: 9", "helm/Chart.yaml: version is 9"),
         ("helm/Chart.yaml", 'appVersion: "', 'appVersion: "9', "helm/Chart.yaml: appVersion is 9"),
-        (
-            "CHANGELOG.md",
-            "## [",
-            "## [9.9.9] - 2030-01-01\n\n## [",
-            "CHANGELOG.md: the first released version is 9.9.9",
-        ),
-        (
-            "CHANGELOG.md",
-            "## [Unreleased]\n",
-            "## [Unreleased]\n\n- More.\n",
-            "CHANGELOG.md has changes under Unreleased",
-        ),
+        ("CHANGELOG.md", "## [", "## [9.9.9] - 2030-01-01\n\n## [", "the first released version is 9.9.9"),
+        ("CHANGELOG.md", _UNRELEASED, f"{_UNRELEASED}\n- More.\n", "has changes under Unreleased"),
     ],
 )
 def test_a_version_that_differs_is_named(

@@ -114,31 +114,18 @@ def test_the_examples_give_the_numbers_that_they_promise(tmp_path: Path) -> None
         "Spread of the scores": sqrt(2),
     }
     assert expected.keys() == EXAMPLES.keys()
-    document = {
-        "fuzzy_compare": True,
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [
-                    {
-                        "series": f'judgestream_score_{name}_total{{metric="relevance"}}',
-                        "values": f"0+{step}x60",
-                    }
-                    for name, step in steps.items()
-                ],
-                "promql_expr_test": [
-                    {
-                        "expr": EXAMPLES[title][1],
-                        "eval_time": "60m",
-                        "exp_samples": [{"labels": '{metric="relevance"}', "value": value}],
-                    }
-                    for title, value in expected.items()
-                ],
-            }
-        ],
-    }
+    labels = '{metric="relevance"}'
+    series = [
+        {"series": f"judgestream_score_{name}_total{labels}", "values": f"0+{step}x60"}
+        for name, step in steps.items()
+    ]
+    asked = [
+        {"expr": EXAMPLES[title][1], "eval_time": "60m", "exp_samples": [{"labels": labels, "value": value}]}
+        for title, value in expected.items()
+    ]
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
     file = tmp_path / "examples.yaml"
-    file.write_text(json.dumps(document), encoding="utf-8")
+    file.write_text(json.dumps({"fuzzy_compare": True, "tests": [test]}), encoding="utf-8")
     assert "SUCCESS" in run(tool("promtool"), "test", "rules", file)
 
 

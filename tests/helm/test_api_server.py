@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.chaos import earlier
-from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, of_kind, pods, rendered
+from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, pods, rendered
 from tests.helm.kube import Cluster, cluster
 from tests.helm.kubernetes import CUSTOM_GROUPS
 from tests.places import ROOT
@@ -87,23 +87,6 @@ def test_the_last_release_is_upgraded_and_rolled_back(
     _install(server, namespace, same)
     server.helm("rollback", "quality", "1", "--namespace", namespace, "--no-hooks")
     server.helm("uninstall", "quality", "--namespace", namespace, "--no-hooks")
-
-
-def test_the_server_would_refuse_a_mistake(server: Cluster, tmp_path: Path) -> None:
-    """The server refuses a selector that does not match its pods and an unknown field."""
-    (deployment,) = of_kind(rendered(CHART / "ci" / "default-values.yaml"), "Deployment")
-    _without_place([deployment])
-    for path, expected in (
-        ("spec.selector.matchLabels", "selector"),
-        ("spec.template.spec", "unknown field"),
-    ):
-        broken = json.loads(json.dumps(deployment))
-        place = broken
-        for part in path.split("."):
-            place = place[part]
-        place["misspelt"] = "value"
-        with pytest.raises(AssertionError, match=expected):
-            _create_strictly(server, [broken], tmp_path, "default")
 
 
 def test_a_volume_is_enlarged_by_the_commands_of_the_manual(server: Cluster) -> None:

@@ -196,14 +196,9 @@ def test_the_default_metrics_are_those_of_the_settings() -> None:
     assert set(settings.metrics) == {"coverage", "relevance"}
     assert 'dict "coverage" dict "relevance" dict' in helpers
     topics, kafka = settings.topics, settings.kafka
-    for default in (
-        topics.events,
-        topics.scores,
-        topics.tasks_prefix,
-        kafka.group_id,
-        kafka.bootstrap_servers,
-    ):
-        templates = "".join(path.read_text(encoding="utf-8") for path in (CHART / "templates").glob("*"))
+    templates = "".join(path.read_text(encoding="utf-8") for path in (CHART / "templates").glob("*"))
+    of_topics = (topics.events, topics.scores, topics.tasks_prefix)
+    for default in (*of_topics, kafka.group_id, kafka.bootstrap_servers):
         assert f'"{default}"' in templates
 
 

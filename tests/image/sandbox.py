@@ -45,22 +45,9 @@ def inside(image: Built, words: Sequence[str], files: Mapping[str, Path] | None 
         mounts += [str(source), path]
     dropped = ["--reuid", user, "--regid", group, "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
     folder = f'cd {shlex.quote(image.config["WorkingDir"])} && exec "$@"'
-    return [
-        *[tool("unshare"), "--mount", "--ipc", "sh", "-c", _ENTER, "sh", str(image.root), *mounts, "--"],
-        *[
-            "setpriv",
-            *dropped,
-            "--bounding-set=-all",
-            "env",
-            "-i",
-            *image.config["Env"],
-            "sh",
-            "-c",
-            folder,
-            "sh",
-        ],
-        *words,
-    ]
+    enter = [tool("unshare"), "--mount", "--ipc", "sh", "-c", _ENTER, "sh", str(image.root), *mounts, "--"]
+    unprivileged = ["setpriv", *dropped, "--bounding-set=-all", "env", "-i", *image.config["Env"]]
+    return [*enter, *unprivileged, "sh", "-c", folder, "sh", *words]
 
 
 def run_inside(image: Built, *words: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:

@@ -49,16 +49,8 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with stray files, as in a working folder."""
     folder = tmp_path_factory.mktemp("context")
     copy_of_the_project(folder)
-    for name in (
-        ".env",
-        "streams/.env",
-        "judge/own.key",
-        "judge/own.pem",
-        ".git/config",
-        "requirements/own.txt",
-        "deploy/key.pem",
-        ".venv/pip.conf",
-    ):
+    folders = ".env streams/.env judge/own.key judge/own.pem .git/config requirements/own.txt deploy/key.pem"
+    for name in (*folders.split(), ".venv/pip.conf"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(STRAY)
     return folder
@@ -80,15 +72,8 @@ def test_it_has_labels_user_command_and_health_check(image: Built) -> None:
         name.removeprefix("org.opencontainers.image."): value
         for name, value in image.config["Labels"].items()
     }
-    assert (
-        labels.items()
-        >= {
-            "title": "judgestream",
-            "licenses": project["license"],
-            "version": project["version"],
-            "revision": REVISION,
-        }.items()
-    )
+    about = {"title": "judgestream", "licenses": project["license"], "version": project["version"]}
+    assert labels.items() >= {**about, "revision": REVISION}.items()
     assert image.config["User"] == "65532:65532"
     assert image.config["Entrypoint"] == ["judgestream"]
     assert image.config["Cmd"] == ["worker", "--config", CONFIG]
@@ -228,9 +213,5 @@ def test_without_a_wheel_the_extensions_are_compiled(builder: Builder, context: 
     )
     assert "Building wheel for faust-streaming" in built.log
     package = next(built.root.glob("opt/judgestream/lib/python3*/site-packages/faust"))
-    assert {path.name.split(".")[0] for path in package.rglob("*.so")} == {
-        "conductor",
-        "fields",
-        "streams",
-        "windows",
-    }
+    compiled = {path.name.split(".")[0] for path in package.rglob("*.so")}
+    assert compiled == {"conductor", "fields", "streams", "windows"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,3 +61,10 @@ class GuardedStage(Stage):
     async def judged(self, count: int) -> None:
         """Wait until the first events, this many, have a result."""
         await self.judges({f"e{number}" for number in range(count)})
+
+
+def guarded(kafka: SecureKafka, folder: Path, servers: str, security: Mapping[str, Any]) -> GuardedStage:
+    """A stage with two partitions a topic, of which none exists."""
+    changes = {"kafka.security": security, "topics.create": False, "telemetry.log_format": "json"}
+    access = kafka.client_options()
+    return GuardedStage(servers, folder, partitions=2, changes=changes, access=access, kafka=kafka)

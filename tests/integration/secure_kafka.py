@@ -65,13 +65,9 @@ class Authority:
     ) -> Files:
         """Issue a certificate for names, with its key in PKCS 8."""
         ended = datetime.now(UTC) - timedelta(days=1)
-        made = self._ca.issue_cert(
-            *names,
-            common_name=common_name,
-            not_before=ended - timedelta(days=30) if expired else None,
-            not_after=ended if expired else None,
-            key_type=trustme.KeyType.RSA,
-        )
+        life = {"not_before": ended - timedelta(days=30), "not_after": ended} if expired else {}
+        options: dict[str, Any] = {"common_name": common_name, "key_type": trustme.KeyType.RSA, **life}
+        made = self._ca.issue_cert(*names, **options)
         identity = Files(self._directory / f"{stem}.pem", self._directory / f"{stem}.key")
         identity.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
         key = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
@@ -91,27 +87,19 @@ class TokenIssuer:
     def key_set(self) -> str:
         """The JWK set with which the broker checks signatures."""
         numbers = self._key.public_key().public_numbers()
-        key = {
-            "kty": "RSA",
-            "kid": "test",
-            "alg": "RS256",
-            "use": "sig",
+        parts = {
             "n": _base64url(numbers.n.to_bytes(256, "big")),
             "e": _base64url(numbers.e.to_bytes(3, "big")),
         }
+        key = {"kty": "RSA", "kid": "test", "alg": "RS256", "use": "sig", **parts}
         return json.dumps({"keys": [key]})
 
     def token(
         self, subject: str, *, life_seconds: float = TOKEN_LIFE_SECONDS, audience: str = AUDIENCE
     ) -> str:
         now = time.time()
-        claims = {
-            "sub": subject,
-            "iss": ISSUER,
-            "aud": audience,
-            "iat": int(now) - 1,
-            "exp": int(now + life_seconds),
-        }
+        times = {"iat": int(now) - 1, "exp": int(now + life_seconds)}
+        claims = {"sub": subject, "iss": ISSUER, "aud": audience, **times}
         head = {"alg": "RS256", "kid": "test", "typ": "JWT"}
         signed = ".".join(_base64url(json.dumps(part).encode()) for part in (head, claims))
         signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())

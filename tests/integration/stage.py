@@ -155,16 +155,8 @@ class Stage:
         """
         stop, registry = asyncio.Event(), CollectorRegistry()
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(
-            run_worker(
-                self.settings,
-                stop=stop,
-                agents=agents,
-                registry=registry,
-                chat=chat,
-                on_ready=ready.set_result,
-            )
-        )
+        options: dict[str, Any] = {"agents": agents, "registry": registry, "on_ready": ready.set_result}
+        task = asyncio.create_task(run_worker(self.settings, stop=stop, chat=chat, **options))
         with tuned(self.constants):
             try:
                 await until(lambda: task.done() or ready.done(), "a worker that reads")
@@ -178,14 +170,10 @@ class Stage:
     async def produce(self, values: Sequence[bytes | None], *, topic: str = "events", **record: Any) -> None:
         """Write records to a topic, spread over its partitions."""
         async with AIOKafkaProducer(**self._client_options, max_request_size=20_000_000) as producer:
-            sent = [
-                await producer.send(
-                    self.topic(topic),
-                    value,
-                    **{"key": b"k%d" % number, "partition": number % self.partitions, **record},
-                )
-                for number, value in enumerate(values)
-            ]
+            sent = []
+            for number, value in enumerate(values):
+                place = {"key": b"k%d" % number, "partition": number % self.partitions, **record}
+                sent.append(await producer.send(self.topic(topic), value, **place))
             await asyncio.gather(*sent)
 
     async def produce_keyed(

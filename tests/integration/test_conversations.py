@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
-from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Chat, Stage, event
 
 PACK = "---\nscore_range: [1, 5]\n---\n{{ item.messages }}\n\nAnswer: {{ item.output_text }}\n"
@@ -46,28 +44,3 @@ async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Sta
     assert {one.event_id for one in results if one.metric == "whole"} == {"c0", "c1"}
     assert {len(task.messages or ()) for task in await stage.tasks("whole")} == {2 * TURNS}
     assert {task.messages for task in await stage.tasks("tone")} == {None}
-
-
-@pytest.mark.kafka
-async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, endpoint: Endpoint) -> None:
-    stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
-    stage.changes |= SOON_MISSED
-    conversations = range(12)
-    stage.changes["ingest"] = {"idle_seconds": 300}
-
-    async with process(stage) as worker:
-        await stage.produce_keyed([turn(one, 0) for one in conversations])
-        await stage.judges({f"e{10 * one}" for one in conversations})
-        await worker.end(signal.SIGKILL)
-    assert await stage.tasks("whole") == []
-    stage.changes["ingest"] = {"idle_seconds": 5}
-    await stage.produce_keyed([turn(one, number) for number in range(1, TURNS) for one in conversations])
-
-    async with process(stage):
-        await stage.judges({f"c{one}" for one in conversations})
-    tasks = {task.event_id: task for task in await stage.tasks("whole")}
-    assert set(tasks) == {f"c{one}" for one in conversations}
-    assert {len(task.messages or ()) for task in tasks.values()} == {2 * TURNS}
-    expected = {f"e{10 * one + number}" for one in conversations for number in range(TURNS)}
-    assert {one.event_id for one in await stage.results() if one.metric == "tone"} == expected
-    assert await stage.dead_letters() == []

@@ -14,7 +14,7 @@ from streams.errors import KafkaAccessError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import Grant, checking_grants
 from streams.kafka.topics.table import AGENTS, plan_topics
-from tests.integration.guarded_stage import GuardedStage
+from tests.integration.guarded_stage import GuardedStage, guarded
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.ways_in import ENVIRONMENT, FAULTS, USER, Fault, mutual, scram, tls, token
 
@@ -26,14 +26,7 @@ KAFKA_ALONE: tuple[CheckName, ...] = ("process", "port", "judge", "verdict", "cl
 
 def stage_at(kafka: SecureKafka, folder: Path, section: dict[str, Any]) -> GuardedStage:
     """A stage with its own topics, with the listener and security of a section `kafka`."""
-    return GuardedStage(
-        section["bootstrap_servers"],
-        folder,
-        partitions=2,
-        changes={"kafka.security": section["security"], "topics.create": False},
-        access=kafka.client_options(),
-        kafka=kafka,
-    )
+    return guarded(kafka, folder, section["bootstrap_servers"], section["security"])
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from streams.kafka.topics.grants import Grant, creating_grants, produce_grants
 from streams.kafka.topics.table import AGENTS, group_of, plan_topics
 from streams.settings.broker import KafkaSettings
 from tests.integration.deadlines import until
-from tests.integration.guarded_stage import GuardedStage
+from tests.integration.guarded_stage import GuardedStage, guarded
 from tests.integration.processes import Endpoint, Worker
 from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
 from tests.integration.stage import event
@@ -62,16 +62,9 @@ def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
     """A function that makes stages by listener, security and principal."""
 
     def make(listener: str, security: dict[str, Any], principal: str = f"User:{USER}") -> GuardedStage:
-        return GuardedStage(
-            kafka.at(listener),
-            tmp_path,
-            partitions=2,
-            base_url=f"http://127.0.0.1:{endpoint.port}/v1",
-            changes={"kafka.security": security, "topics.create": False, "telemetry.log_format": "json"},
-            access=kafka.client_options(),
-            kafka=kafka,
-            principal=principal,
-        )
+        stage = guarded(kafka, tmp_path, kafka.at(listener), security)
+        stage.base_url, stage.principal = f"http://127.0.0.1:{endpoint.port}/v1", principal
+        return stage
 
     return make
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from judge.endpoints.clients import ScriptedChat
 from streams.errors import DecodeError
@@ -72,15 +73,9 @@ def protobuf(number: int) -> bytes:
     """A message of the first nested type: message indexes 0 and 0."""
     texts = [field(at, text) for at, text in enumerate((b"protobuf", b"How?", b"So."), 1)]
     page = field(4, field(1, b"Page-1") + field(2, b"Text."))
-    moment = field(6, b"\x08" + varint(int(time.time())))
+    moment = field(6, Timestamp(seconds=int(time.time())).SerializeToString())
     body = b"".join(texts) + page + field(5, field(1, b"x")) + moment
     return b"\x00" + number.to_bytes(4) + b"\x04\x00\x00" + body
-
-
-def varint(number: int) -> bytes:
-    return bytes([number & 0x7F | (0x80 if number > 0x7F else 0)]) + (
-        varint(number >> 7) if number > 0x7F else b""
-    )
 
 
 async def test_events_of_each_kind_are_judged(tmp_path: Path) -> None:

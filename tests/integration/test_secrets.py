@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from streams.judging.agent import JudgeAgent
 from tests.integration.deadlines import until
 from tests.integration.guarded_broker import GuardedBroker
-from tests.integration.leaks import Scan, forms
+from tests.integration.leaks import Scan
 from tests.integration.processes import SOON_MISSED, worker
 from tests.integration.stage import Stage
 from tests.judge.fake_openai import completed
@@ -50,6 +50,7 @@ SECRETS = {
     "password in an address": "Addr3ss-passw0rd-6718",
     "secret of an event": "sk-proj-EventSecret0123456789abcdef",
 }
+PATHS = ("", "status.js", "assets/style.css", "status.json", "metrics", "healthz", "readyz", "none")
 TOPICS = ("events", "tasks.relevance", "scores", "dead", "alerts", "observations", "monitor-state")
 
 
@@ -123,12 +124,8 @@ def written(directory: Path, name: str, content: Mapping[str, Any] | str) -> str
 def plain(directory: Path) -> dict[str, str]:
     password = directory / "kafka-password"
     password.write_text(SECRETS["kafka password"] + "\n")
-    return {
-        "protocol": "SASL_PLAINTEXT",
-        "mechanism": "PLAIN",
-        "username": "judge",
-        "password_file": str(password),
-    }
+    login = {"username": "judge", "password_file": str(password)}
+    return {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", **login}
 
 
 def event(number: int) -> bytes:
@@ -160,18 +157,9 @@ async def look_at_everything(scan: Scan, url: str) -> None:
     async with ClientSession() as session:
         for sent in (f"Basic {right}", "Basic b3BzOndyb25n", f"Bearer {right}", None):
             headers = {} if sent is None else {"Authorization": sent}
-            for path in (
-                "/",
-                "/status.js",
-                "/assets/style.css",
-                "/status.json",
-                "/metrics",
-                "/healthz",
-                "/readyz",
-                "/none",
-            ):
+            for path in PATHS:
                 for method in ("GET", "POST"):
-                    async with session.request(method, url + path, headers=headers) as answer:
+                    async with session.request(method, f"{url}/{path}", headers=headers) as answer:
                         said = await answer.read()
                         assert answer.status in {200, 401, 404, 405, 503}
                         scan.add(f"{method} {path}", str(answer.headers).encode() + said)
@@ -188,18 +176,16 @@ def assert_clean(scan: Scan) -> None:
     assert not leaks, "\n".join(leaks)
 
 
-def test_the_scan_finds_each_encoding_of_a_secret() -> None:
-    for name, secret in SECRETS.items():
-        pair = f"user:{secret}".encode()
-        for text in (
-            secret.encode(), quote(secret, safe="").encode(), json.dumps({"a": secret}).encode(),
-            base64.b64encode(pair), base64.b64encode(b"\0user\0" + secret.encode()),
-            base64.urlsafe_b64encode(b"x" + pair),
-        ):  # fmt: skip
-            scan = Scan({name: secret})
-            scan.add("place", b"before " + text + b" after")
-            assert list(scan.find()), (name, text)
-    assert forms("abcdefgh")
+@pytest.mark.parametrize("secret", SECRETS.values())
+def test_the_scan_finds_each_encoding_of_a_secret(secret: str) -> None:
+    pair = f"user:{secret}".encode()
+    login = base64.b64encode(b"\0user\0" + secret.encode())
+    url = base64.urlsafe_b64encode(b"x" + pair)
+    escaped = (quote(secret, safe="").encode(), json.dumps({"a": secret}).encode())
+    for text in (secret.encode(), *escaped, base64.b64encode(pair), login, url):
+        scan = Scan({"one": secret})
+        scan.add("place", b"before " + text + b" after")
+        assert list(scan.find()), text
 
 
 async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
@@ -222,9 +208,9 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
         )
         stage.access = broker.client_options()
         config = written(tmp_path, "worker.yaml", stage.document())
-        forced = partial(fail_at_an_event, SECRETS["judge key by variable"])
+        prepare = partial(fail_at_an_event, SECRETS["judge key by variable"])
         command = ("--debug", "worker", "--config", config)
-        async with worker(*command, log=tmp_path / "log", env=env, prepare=forced) as one:
+        async with worker(*command, log=tmp_path / "log", env=env, prepare=prepare) as one:
             url = await one.url()
             await stage.produce([event(number) for number in range(12)] + [b"no event", b"{}"])
 
@@ -237,8 +223,7 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
             for topic in TOPICS[1:]:
                 for record in await stage.read(topic):
                     scan.add(
-                        f"topic {topic}",
-                        b"%r %r %r" % (record.key, record.headers, b"") + (record.value or b""),
+                        f"topic {topic}", b"%r %r" % (record.key, record.headers) + (record.value or b"")
                     )
         for body in (*refusing.bodies, *flaky.bodies):
             scan.add("what the judge was sent", body)
@@ -247,17 +232,9 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
     assert flaky.keys == {f"Bearer {SECRETS['judge key by file']}"}
     assert all(welcome for welcome, _ in broker.logins)
     assert len(broker.logins) >= 2
-    told = scan.text()
-    for words in (
-        "upstream refused",
-        "RuntimeError: forced",
-        "ValueError: with ***",
-        "Traceback",
-        '"level": "debug"',
-        "[secret]",
-        "401",
-    ):
-        assert words in told
+    forced = ("RuntimeError: forced", "ValueError: with ***", "Traceback")
+    for words in ("upstream refused", *forced, '"level": "debug"', "[secret]", "401"):
+        assert words in scan.text()
     assert scan.size > 50_000
     assert_clean(scan)
 
@@ -283,15 +260,9 @@ async def test_commands(tmp_path: Path) -> None:
                 {"username": "ops", "password": SECRETS["page password"]}
             ),
         }
-        both = [
-            ("config", "check", config),
-            ("config", "check", config, "--json"),
-            ("config", "show", config),
-            ("config", "show", config, "--json"),
-            ("doctor", "--config", config),
-            ("doctor", "--config", config, "--json"),
-            ("produce", events, "--config", config, "--topic", stage.topic("events")),
-        ]
+        shown = [("config", "check", config), ("config", "show", config), ("doctor", "--config", config)]
+        both = [(*one, *option) for one in shown for option in ((), ("--json",))]
+        both.append(("produce", events, "--config", config, "--topic", stage.topic("events")))
         for number, arguments in enumerate(both):
             # Also with variables for the commands that show or try the settings.
             for variables in (env, by_variable) if number in {3, 5} else (env,):
@@ -323,12 +294,10 @@ async def test_tokens(tmp_path: Path) -> None:
         asked.append(request.headers.get("Authorization", "") + await request.text())
         if len(asked) == 1:
             text = f"no: {asked[0]} {SECRETS['client secret']}"
-            return web.json_response(
-                {"error": "temporarily_unavailable", "error_description": text}, status=503
-            )
-        return web.json_response(
-            {"access_token": SECRETS["kafka token"], "token_type": "Bearer", "expires_in": 600}
-        )
+            refusal = {"error": "temporarily_unavailable", "error_description": text}
+            return web.json_response(refusal, status=503)
+        given = {"access_token": SECRETS["kafka token"], "token_type": "Bearer", "expires_in": 600}
+        return web.json_response(given)
 
     app = web.Application()
     app.router.add_post("/token", token)
@@ -338,15 +307,9 @@ async def test_tokens(tmp_path: Path) -> None:
         echoing_judge() as judge,
         GuardedBroker("OAUTHBEARER", SECRETS["kafka token"]) as broker,
     ):
-        security = {
-            "protocol": "SASL_PLAINTEXT",
-            "mechanism": "OAUTHBEARER",
-            "oauth": {
-                "token_url": f"{address}/token",
-                "client_id": "judge",
-                "client_secret_env": "CLIENT_SECRET",
-            },
-        }
+        client = {"client_id": "judge", "client_secret_env": "CLIENT_SECRET"}
+        oauth = {"token_url": f"{address}/token", **client}
+        security = {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "oauth": oauth}
         endpoint = {"name": "flaky", "base_url": judge.url, "model": "m"}
         stage = staged(tmp_path, broker.bootstrap_servers, security, endpoint)
         config = written(tmp_path, "oauth.yaml", stage.document())
@@ -370,12 +333,8 @@ async def test_the_password_of_a_key(tmp_path: Path) -> None:
         files.key.write_bytes(
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode()))
         )
-        security = {
-            "protocol": "SSL",
-            "certificate_file": str(files.certificate),
-            "key_file": str(files.key),
-            "key_password_env": "KEY_PASSWORD",
-        }
+        named = {"certificate_file": str(files.certificate), "key_file": str(files.key)}
+        security = {"protocol": "SSL", "key_password_env": "KEY_PASSWORD", **named}
         endpoint = {"name": "none", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
         config = written(tmp_path, "key.yaml", staged(tmp_path, "127.0.0.1:9", security, endpoint).document())
         ended = await judgestream(

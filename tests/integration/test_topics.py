@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,27 +11,18 @@ import pytest
 import yaml
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from streams.cli.main import app
 from streams.errors import TopicsError
 from streams.kafka.topics.admin import make_topics
 from streams.settings.tree import Settings
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
+from tests.streams.cli.processes import call
 
 
 def _document(broker: RunningBroker, topic_name: Callable[[str], str], **topics: Any) -> dict[str, Any]:
     stem = topic_name("topics")
-    fields = (
-        "events",
-        "scores",
-        "dead_letters",
-        "alerts",
-        "labels",
-        "observations",
-        "anchors",
-        "monitor_state",
-    )
-    names = {name: f"{stem}.{name}" for name in (*fields, "monitor_state")}
+    fields = "events scores dead_letters alerts labels observations anchors monitor_state"
+    names = {name: f"{stem}.{name}" for name in fields.split()}
     return {
         "kafka": {"bootstrap_servers": broker.bootstrap_servers},
         "topics": {**names, "tasks_prefix": f"{stem}.tasks.", "create_partitions": 3, **topics},
@@ -72,30 +62,23 @@ async def test_a_broker_that_is_not_there_is_named() -> None:
         await make_topics(settings, connect_seconds=0.1)
 
 
-def _run(file: Path, *arguments: str) -> None:
-    app(["topics", "--config", str(file), *arguments], standalone_mode=False)
-
-
+@pytest.mark.usefixtures("no_settings")
 def test_the_command_prints_a_line_per_topic(
     broker: RunningBroker,
     topic_name: Callable[[str], str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_TOOLS_")]:
-        monkeypatch.delenv(name)
     document = _document(broker, topic_name)
     scores = document["topics"]["scores"]
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
-    _run(file, "--dry-run")
-    assert (
-        f"would create {scores}: 3 partitions, 1 copies, cleanup.policy=delete, retention.ms=2592000000"
-        in (capsys.readouterr().out)
-    )
-    _run(file, "--json")
+    command = ("topics", "--config", str(file))
+    assert call(*command, "--dry-run") == 0
+    kept = "cleanup.policy=delete, retention.ms=2592000000"
+    assert f"would create {scores}: 3 partitions, 1 copies, {kept}" in capsys.readouterr().out
+    assert call(*command, "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert all(one["created"] for one in said["topics"])
-    _run(file)
+    assert call(*command) == 0
     assert capsys.readouterr().out.splitlines()[0] == f"ok {document['topics']['events']}"

@@ -81,23 +81,6 @@ async def test_each_trace_yields_exactly_one_event(stage: Stage) -> None:
     assert await stage.dead_letters() == []
 
 
-async def test_a_worker_that_stops_during_traces_loses_none(stage: Stage) -> None:
-    ids = trace_ids(8, seed=2)
-    async with stage.worker(Chat()) as (_, registry):
-        await produce(stage, [(one, part) for one in ids for part in parts(one)[:2]])
-        await until(
-            lambda: registry.get_sample_value("judgestream_joins_open", {"unit": "trace"}) == 8, "open traces"
-        )
-    assert await stage.results() == []
-    async with stage.worker(Chat()):
-        await produce(stage, [(one, parts(one)[2]) for one in ids])
-        await stage.holds(at_least=True, scores=8)
-        results = await stage.results()
-    assert Counter(result.event_id for result in results) == Counter(ids)
-    assert {result.labels.get("context_from") for result in results} == {"retrieval"}
-    assert not any("trace_parts" in result.labels for result in results)
-
-
 async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stage: Stage) -> None:
     stage.partitions = 1
     stage.changes["ingest.idle_seconds"] = 30

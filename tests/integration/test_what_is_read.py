@@ -17,20 +17,18 @@ from prometheus_client import CollectorRegistry
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
-from tests.integration.stage import Chat, Stage, event
+from tests.integration.stage import Chat, Stage, decided, event
 from tests.integration.wire_client import WireClient, produce_batch
 from tests.streams.kafka.logs import batch, signed
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
 
-def _lag(registry: CollectorRegistry, stage: Stage, topic: str) -> float:
-    found = [
-        registry.get_sample_value(
-            "judgestream_consumer_lag_records", {"topic": stage.topic(topic), "partition": str(number)}
-        )
-        for number in range(stage.partitions)
+def _lag(registry: CollectorRegistry, stage: Stage) -> float:
+    places = [
+        {"topic": stage.topic("events"), "partition": str(number)} for number in range(stage.partitions)
     ]
+    found = [registry.get_sample_value("judgestream_consumer_lag_records", place) for place in places]
     return -1.0 if None in found else sum(one or 0.0 for one in found)
 
 
@@ -106,7 +104,7 @@ async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path:
 
         async def all_done() -> bool:
             done = await judged()
-            return done.keys() >= writers.committed and _lag(registry, stage, "events") == 0
+            return done.keys() >= writers.committed and _lag(registry, stage) == 0
 
         await writers.some_transactions(random.Random(7))
         await until(all_done, "the committed events judged")
@@ -147,17 +145,12 @@ async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path
     await stage.produce([event(number) for number in range(5, 10)])
     async with stage.worker(Chat()) as (_, registry):
         await stage.holds(at_least=True, scores=11, dead=3 + len(bad))
-        await until(lambda: _lag(registry, stage, "events") == 0, "no lag")
+        await until(lambda: _lag(registry, stage) == 0, "no lag")
         letters = {letter.offset: letter for letter in await stage.dead_letters()}
     reasons = {offset: letter.reason for offset, letter in letters.items()}
     assert reasons == {5: "undecodable", 7: "oversized", **bad, 8 + len(bad): "undecodable"}
     assert "SHA-256" in letters[7].detail
-    assert (
-        registry.get_sample_value(
-            "judgestream_events_total", {"outcome": "undecodable", "reason": "oversized"}
-        )
-        == 1.0
-    )
+    assert decided(registry)["undecodable", "oversized"] == 1
 
 
 @pytest.mark.slow
@@ -169,10 +162,9 @@ async def test_records_removed_by_retention_are_counted(broker: RunningBroker, t
     async with stage.worker(Chat()):
         await stage.commits("events", 5)
     await stage.produce([event(number) for number in range(5, 20)])
+    removed = {TopicPartition(stage.topic("events"), 0): RecordsToDelete(before_offset=12)}
     async with kafka_admin(broker.bootstrap_servers) as admin:
-        await admin.delete_records(
-            {TopicPartition(stage.topic("events"), 0): RecordsToDelete(before_offset=12)}
-        )
+        await admin.delete_records(removed)
     async with stage.worker(Chat()) as (_, registry):
         await stage.judges({f"e{n}" for n in range(12, 20)})
         place = {"topic": stage.topic("events")}

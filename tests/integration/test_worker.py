@@ -23,14 +23,11 @@ from streams.kafka.producer import Producer
 from streams.worker import agents
 from tests.integration.deadlines import until
 from tests.integration.stage import Chat, Stage, decided, event
-from tests.threaded_broker import ThreadedBroker, broker_in_thread
+from tests.threaded_broker import ThreadedBroker
 
 
 def _events(registry: CollectorRegistry) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for (outcome, _), number in decided(registry).items():
-        counts[outcome] += number
-    return counts
+    return Counter(outcome for outcome, _ in decided(registry).elements())
 
 
 @pytest.fixture
@@ -131,25 +128,23 @@ async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
     """
     chat = Chat()
     chat.error = JudgeUnavailableError("endpoint scripted: connection refused")
-    async with stage.worker(chat) as (running, registry), aiohttp.ClientSession() as session:
+    async with stage.worker(chat) as (running, registry), aiohttp.ClientSession(running.url) as session:
         await stage.produce([event(number) for number in range(50)])
         breaker = {"endpoint": "scripted"}
-        await until(
-            lambda: registry.get_sample_value("judgestream_judge_breaker_open", breaker) == 1,
-            "the breaker open",
-        )
-        async with session.get(f"{running.url}/readyz") as answer:
+        name = "judgestream_judge_breaker_open"
+        await until(lambda: registry.get_sample_value(name, breaker) == 1, "the breaker open")
+        async with session.get("/readyz") as answer:
             assert answer.status == 503
             assert "connection refused" in await answer.text()
-        async with session.get(f"{running.url}/healthz") as answer:
+        async with session.get("/healthz") as answer:
             assert answer.status == 200
         chat.error = None
         await stage.holds(scores=50)
-        async with session.get(f"{running.url}/readyz") as answer:
+        async with session.get("/readyz") as answer:
             assert answer.status == 200
 
         async def counted() -> bool:
-            async with session.get(f"{running.url}/metrics") as answer:
+            async with session.get("/metrics") as answer:
                 text = await answer.text()
             return (
                 "judgestream_consumer_lag_records{" in text
@@ -157,12 +152,12 @@ async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
             )
 
         async def shown() -> bool:
-            async with session.get(f"{running.url}/status.json") as answer:
+            async with session.get("/status.json") as answer:
                 return bool((await answer.json())["verdicts"])
 
         await until(counted, "the scores counted")
         await until(shown, "verdicts on the page")
-        async with session.get(running.url) as answer:
+        async with session.get("/") as answer:
             assert "judgestream" in await answer.text()
     assert await stage.dead_letters() == []
     assert {result.status for result in await stage.results()} == {"scored"}
@@ -288,7 +283,7 @@ async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_clock_that_is_ahead_for_a_moment_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker refuses times in the future: readiness names the clock, later the verdicts are written."""
     ahead, producers = 0.0, 0
@@ -305,25 +300,22 @@ async def test_a_clock_that_is_ahead_for_a_moment_is_named(
 
     monkeypatch.setattr(Producer, "_new_producer", counted)
     monkeypatch.setattr(Producer, "send", sent)
-    with broker_in_thread() as servers:
-        stage = Stage(servers, tmp_path)
-        chat = Chat()
-        async with stage.worker(chat) as (running, _), aiohttp.ClientSession() as client:
-            chat.gate.clear()
-            await stage.produce([event(number) for number in range(40)])
-            await until(lambda: chat.at_once == 16, "every slot taken")
-            ahead = 30 * 3_600.0
-            chat.gate.set()
+    chat = Chat()
+    async with stage.worker(chat) as (running, _), aiohttp.ClientSession(running.url) as client:
+        chat.gate.clear()
+        await stage.produce([event(number) for number in range(40)])
+        await until(lambda: chat.at_once == 16, "every slot taken")
+        ahead = 30 * 3_600.0
+        chat.gate.set()
 
-            async def named() -> bool:
-                async with client.get(f"{running.url}/readyz") as answer:
-                    text = await answer.text()
-                    return answer.status == 503 and "set the clock of this machine" in text
+        async def named() -> bool:
+            async with client.get("/readyz") as answer:
+                return answer.status == 503 and "set the clock of this machine" in await answer.text()
 
-            await until(named, "a readiness report on the clock")
-            before = producers
-            await until(lambda: producers > before, "another producer")
-            assert producers <= 4
-            ahead = 0.0
-            await stage.judges({f"e{number}" for number in range(40)})
-            assert await stage.dead_letters() == []
+        await until(named, "a readiness report on the clock")
+        before = producers
+        await until(lambda: producers > before, "another producer")
+        assert producers <= 4
+        ahead = 0.0
+        await stage.judges({f"e{number}" for number in range(40)})
+        assert await stage.dead_letters() == []

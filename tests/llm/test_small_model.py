@@ -60,22 +60,14 @@ async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tm
     events = _events()
     with broker_in_thread() as bootstrap_servers:
         stage = Stage(bootstrap_servers, tmp_path)
+        needs = {"coverage": "reference", "relevance": "context"}
+        endpoint: dict[str, Any] = {"name": "small", "base_url": server.base_url, "model": MODEL}
+        endpoint |= {"context_tokens": CONTEXT_TOKENS, "parameters": {"temperature": 0}}
+        limits = {"max_in_flight": 2, "timeout_seconds": 300, "max_output_tokens": MAX_OUTPUT_TOKENS}
         stage.changes = {
-            "metrics": {
-                "coverage": {"when": {"has": ["reference"]}},
-                "relevance": {"when": {"has": ["context"]}},
-            },
-            "judge": {
-                "endpoints": [
-                    {"name": "small", "base_url": server.base_url, "model": MODEL,
-                        "context_tokens": CONTEXT_TOKENS,
-                     "parameters": {"temperature": 0}}
-                ],
-                "max_in_flight": 2,
-                "timeout_seconds": 300,
-                "max_output_tokens": MAX_OUTPUT_TOKENS,
-            },
-        }  # fmt: skip
+            "metrics": {name: {"when": {"has": [field]}} for name, field in needs.items()},
+            "judge": {"endpoints": [endpoint], **limits},
+        }
         began = time.monotonic()
         async with stage.worker(None) as (_, registry):
             await stage.produce(events)

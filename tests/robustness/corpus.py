@@ -108,17 +108,9 @@ TEXTS: Final[Mapping[str, Callable[[int], str]]] = {
 
 
 PLAIN: Final = (
-    "blanks",
-    "letters",
-    "digits",
-    "underscores",
-    "at signs",
-    "opened",
-    "quotes",
-    "line ends",
-    "slashes",
+    "blanks", "letters", "digits", "underscores", "at signs", "opened", "quotes", "line ends", "slashes",
     "different signs",
-)
+)  # fmt: skip
 """Rows of one character: what most expressions stumble over, if any."""
 
 

@@ -46,16 +46,10 @@ def _run(target: str, seconds: int, seed: int) -> int:
     found, artifacts = _FOLDER / "found" / target, _FOLDER / "broken" / target
     for folder in (found, artifacts):
         folder.mkdir(parents=True, exist_ok=True)
-    options = [
-        f"-max_total_time={seconds}",
-        f"-seed={seed}",
-        f"-timeout={SLOWEST_SECONDS}",
-        f"-rss_limit_mb={MOST_MIB}",
-        f"-max_len={LONGEST_BYTES}",
-        f"-artifact_prefix={artifacts}/",
-        "-print_final_stats=1",
-        "-verbosity=0",
-    ]
+    limits = {"timeout": SLOWEST_SECONDS, "rss_limit_mb": MOST_MIB, "max_len": LONGEST_BYTES}
+    shown = {"artifact_prefix": f"{artifacts}/", "print_final_stats": 1, "verbosity": 0}
+    given = {"max_total_time": seconds, "seed": seed, **limits, **shown}
+    options = [f"-{name}={value}" for name, value in given.items()]
     sys.stdout.write(f"--- {target}, {seconds} s\n")
     sys.stdout.flush()
     command = [sys.executable, "-c", _CHILD.format(target=target), *options, str(found), str(SEEDS / target)]
