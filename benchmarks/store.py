@@ -29,7 +29,7 @@ from streams.kafka.reader import MAX_RECORDS
 from streams.settings.broker import TopicSettings
 from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader, file_bytes
-from streams.store.query import Filter
+from streams.store.query import Filter, Query
 from streams.store.records import Decoder
 from streams.store.writer import StoreWriter
 
@@ -217,7 +217,7 @@ def _questions() -> Sequence[tuple[str, Callable[[Snapshot], int]]]:
         ("chart of 5 days", drawn(Filter(), 5)),
         ("chart of 6 hours", drawn(Filter(), 0.25)),
         ("chart of 7 days", drawn(Filter(), 7)),
-        ("count of all", lambda snapshot: verdicts.count(snapshot, Filter())),
+        ("count of all", lambda snapshot: Query(snapshot, Filter()).count()),
         ("choices", lambda snapshot: len(charts.choices(snapshot))),
         ("list, costly", listed(Filter(), "costly")),
         ("one verdict with its texts", _first_verdict),
@@ -225,7 +225,7 @@ def _questions() -> Sequence[tuple[str, Callable[[Snapshot], int]]]:
 
 
 def _first_verdict(snapshot: Snapshot) -> int:
-    row = snapshot.row("SELECT hex(result_id) FROM results WHERE id = 4711")
+    row = snapshot.execute("SELECT hex(result_id) FROM results WHERE id = 4711").fetchone()
     return int(row is not None and verdicts.one(snapshot, row[0].lower()) is not None)
 
 

@@ -19,9 +19,8 @@ from streams.kafka.topics.table import message_of
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.settings.broker import TopicSettings
 from streams.settings.outputs import StoreSettings
-from streams.store import verdicts
 from streams.store.database import StoreReader
-from streams.store.query import Filter
+from streams.store.query import Filter, Query
 from streams.store.views.incidents import Incident, group, title
 from streams.store.views.report import IncidentReport, card, headline, report_on
 
@@ -192,7 +191,7 @@ class Incidents:
         """Report on incidents; return False if the store cannot be read or has fewer results."""
         try:
             with StoreReader(self.store.path).snapshot() as snapshot:
-                if results and verdicts.count(snapshot, Filter()) < results:
+                if results and Query(snapshot, Filter()).count() < results:
                     return False
                 for one in incidents:
                     self.reports[one.incident_id] = report_on(

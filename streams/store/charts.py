@@ -16,7 +16,7 @@ import orjson
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.strata import Expected, estimate_strata, expected_of
 from streams.store.database import Snapshot
-from streams.store.query import Filter, conditions
+from streams.store.query import Filter, Query
 from streams.store.records import DAY_MS
 
 HOUR_MS: Final = 3_600_000
@@ -50,11 +50,9 @@ class ResultSeries:
 def extent(snapshot: Snapshot) -> tuple[int, int] | None:
     """Return the times of the first and last answer of the live stream; None without any."""
     # As separate queries, each is one index lookup; together they scan the index.
-    first, last = (
-        snapshot.row(f"SELECT {end}(at) FROM results INDEXED BY results_time WHERE replay = 0")
-        for end in ("min", "max")
-    )
-    return None if first is None or last is None or first[0] is None else (first[0], last[0])
+    query = Query(snapshot, Filter())
+    first, last = (query.rows(f"{end}(at)", "results_time")[0][0] for end in ("min", "max"))
+    return None if first is None else (first, last)
 
 
 def step_of(since: int, until: int) -> int:
@@ -78,7 +76,6 @@ def span_of(snapshot: Snapshot, wanted: Filter) -> tuple[int, int, int]:
 def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
     """Return the data of charts over time: means, distributions, costs."""
     known, (since, until, step) = all_series(snapshot), span_of(snapshot, wanted)
-    some = conditions(snapshot, replace(wanted, status=None))
     lines: defaultdict[tuple[str, str, str], dict[int, Scores]] = defaultdict(dict)
     statuses: defaultdict[str, Counter[str]] = defaultdict(Counter)
     scores: defaultdict[str, Counter[float]] = defaultdict(Counter)
@@ -86,11 +83,10 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
     costs: dict[int, tuple[float, int]] = {}
     # Whole days are in the order of the index, so that SQLite counts without sorting.
     moment = "day" if step >= DAY_MS else f"at / {step}"
-    rows = snapshot.rows(
-        f"SELECT {moment} AS moment, evaluator, status, score, probability, count(*), total(cost) "
-        f"FROM {some.source('results_sums')} WHERE {some.where} "
+    rows = Query(snapshot, replace(wanted, status=None)).rows(
+        f"{moment} AS moment, evaluator, status, score, probability, count(*), total(cost)",
+        "results_sums",
         "GROUP BY moment, evaluator, status, score, probability",
-        some.parameters,
     )
     for place, evaluator, status, score, probability, count, cost in rows:
         one, at = known[evaluator], place * min(step, DAY_MS)
@@ -135,13 +131,12 @@ def by_label(
 ) -> dict[str, Any]:
     """Return the means by label, and the new values of product labels."""
     known, (_, _, step) = all_series(snapshot), span_of(snapshot, wanted)
-    some = conditions(snapshot, replace(wanted, status=None))
     labels: defaultdict[tuple[str, str, str], Scores] = defaultdict(_scores)
     firsts: dict[tuple[str, str], int] = {}
-    rows = snapshot.rows(
-        f"SELECT series, score, probability, count(*), min(at) FROM {some.source('results_series')} "
-        f"WHERE {some.where} AND status = 'scored' GROUP BY series, score, probability",
-        some.parameters,
+    rows = Query(snapshot, replace(wanted, status="scored")).rows(
+        "series, score, probability, count(*), min(at)",
+        "results_series",
+        "GROUP BY series, score, probability",
     )
     for number, score, probability, count, at in rows:
         one = known[number]
@@ -206,25 +201,21 @@ def _changes(
 
 
 def _any(snapshot: Snapshot, wanted: Filter) -> bool:
-    some = conditions(snapshot, wanted)
-    source = some.source("results_series")
-    return snapshot.row(f"SELECT 1 FROM {source} WHERE {some.where} LIMIT 1", some.parameters) is not None
+    return bool(Query(snapshot, wanted).rows("1", "results_series", "LIMIT 1"))
 
 
 def all_series(snapshot: Snapshot) -> dict[int, ResultSeries]:
     """Return all series by id, in order of their first result."""
-    rows = snapshot.rows("SELECT id, metric, fingerprint, model, stratum, labels FROM series ORDER BY id")
+    rows = snapshot.execute("SELECT id, metric, fingerprint, model, stratum, labels FROM series ORDER BY id")
     return {row[0]: ResultSeries(row[1], row[2], row[3], row[4], orjson.loads(row[5])) for row in rows}
 
 
 def score_range(snapshot: Snapshot, metric: str) -> tuple[float, float]:
     """Return the range of a metric's scores, with 0 and 1."""
-    some = conditions(snapshot, Filter(metric=metric))
-    row = snapshot.rows(
-        f"SELECT min(score), max(score) FROM {some.source('results_score')} WHERE {some.where}",
-        some.parameters,
-    )[0]
-    return (min(0, row[0] or 0), max(1, row[1] or 1))
+    ((lowest, highest),) = Query(snapshot, Filter(metric=metric)).rows(
+        "min(score), max(score)", "results_score"
+    )
+    return (min(0, lowest or 0), max(1, highest or 1))
 
 
 def choices(snapshot: Snapshot) -> dict[str, Any]:
@@ -236,7 +227,7 @@ def choices(snapshot: Snapshot) -> dict[str, Any]:
             labels[name].add(value)
     marks = {
         mark
-        for row in snapshot.rows("SELECT DISTINCT marks FROM results WHERE marks <> ''")
+        for row in snapshot.execute("SELECT DISTINCT marks FROM results WHERE marks <> ''")
         for mark in row[0].split()
     }
     evaluators = dict.fromkeys((one.fingerprint, one.model, one.metric) for one in known)

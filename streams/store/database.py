@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from judge.evaluate.cache import make_private
 from judge.text.printable import NO_DESCRIPTORS, out_of_descriptors
@@ -25,6 +26,9 @@ CHECK_SECONDS: Final = 20.0
 _STEPS: Final = 20_000
 """SQLite instructions between two checks of the clock: a few milliseconds."""
 _SIDES: Final = ("", "-wal", "-shm")
+Snapshot: TypeAlias = sqlite3.Connection
+"""Reads one state of the store; its rows are `sqlite3.Row`."""
+_connect = partial(sqlite3.connect, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
 
 
 def check(
@@ -36,8 +40,8 @@ def check(
     """
     try:
         with StoreReader(path, longest_seconds=longest_seconds).snapshot() as snapshot:
-            seen = snapshot.rows("SELECT topic, partition, next FROM positions")
-            (found,) = snapshot.rows("PRAGMA quick_check(1)")[0]
+            seen = snapshot.execute("SELECT topic, partition, next FROM positions").fetchall()
+            (found,) = snapshot.execute("PRAGMA quick_check(1)").fetchone()
     except TooSlowError:
         return
     except StoreMissingError as error:
@@ -54,9 +58,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         make_private(path)
-        connection = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
-        )
+        connection = _connect(path)
         # Free pages are returned gradually, so that the file shrinks with retention.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -158,11 +160,7 @@ class StoreReader:
         try:
             # A connection for each snapshot: opening takes 0.1 ms, and a rebuilt file is noticed at once.
             uri = f"{self.path.absolute().as_uri()}?mode=ro"
-            with closing(
-                sqlite3.connect(
-                    uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
-                )
-            ) as connection:
+            with closing(_connect(uri, uri=True)) as connection:
                 connection.row_factory = sqlite3.Row
                 connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -173,22 +171,9 @@ class StoreReader:
                 deadline = time.monotonic() + self._longest_seconds
                 connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
                 connection.execute("BEGIN")
-                yield Snapshot(connection)
+                yield connection
         except sqlite3.Error as error:
             found = store_error(error, self.path)
             if type(found) in {StoreError, StoreDamagedError}:
                 self._on_damage()
             raise found from error
-
-
-class Snapshot:
-    """Queries of one state of the store."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        return self._connection.execute(sql, parameters).fetchall()
-
-    def row(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Row | None:
-        return next(iter(self.rows(sql, parameters)), None)

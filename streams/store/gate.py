@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import merge
 from math import ceil
+from operator import itemgetter
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from judge.text.printable import printable
 from streams.errors import BadFilterError
@@ -17,23 +19,11 @@ from streams.monitoring.series import IDLE_SECONDS, LONGEST_SECONDS
 from streams.monitoring.statistics.sequences import Answer, DifferenceSequence
 from streams.store.charts import ResultSeries, all_series
 from streams.store.database import Snapshot
-from streams.store.query import Filter, conditions, parse
+from streams.store.query import Filter, Query, parse
 from streams.store.records import milliseconds
 
 MAX_EVALUATORS_SHOWN: Final = 8
 ANSWERS: Final[tuple[Answer, ...]] = ("no worse", "worse", "not yet")
-
-
-class _Answer(NamedTuple):
-    id: int
-    group: int
-    series: int
-    status: str
-    score: float | None
-    probability: float
-    judged: int
-    part: str
-    cluster: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,69 +67,74 @@ def _told(count: Mapping[str, int], compared: int) -> str:
     return answers if compared == sum(count.values()) else f"{answers}; {compared} independent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is compared.
-
-    Attributes:
-        by: The label that names the part of the traffic, besides the sampling rule.
-        cluster: The label whose values mark answers that depend on each other.
-        scale: The worst and the best score.
-    """
-
-    wanted: Filter
-    label: str
-    values: tuple[str, str]
-    by: str
-    cluster: str
-    scale: tuple[float, float]
-    margin: float
-    alpha: float
-    now: datetime
-
-
-def question_of(
+def look(
+    snapshot: Snapshot,
     query: Mapping[str, str],
+    *,
     ranges: Mapping[str, tuple[float, float]],
     rising: Collection[str],
     now: datetime,
-) -> Question:
-    """Read a question from the options of `judgestream compare` or the query of a URL, by the same names.
+) -> Verdict:
+    """Compare the live answers of a filter that have two values of a label.
+
+    The question are the options of `judgestream compare` or the query of a URL, by the same names.
+    The answers are taken in the order in which they reached the store, so each look continues the one before;
+    those with one value of the label `cluster`, or sampled together, count once. Scores and the share of
+    answers without a score are compared with half of alpha each; "no worse" needs both, "worse" one.
 
     Raises:
-        BadFilterError: An option is missing or wrong.
+        BadFilterError: An option is missing or wrong, a value has no answers, or several evaluators judged.
     """
-    metric = query.get("metric", "")
+    metric, since = query.get("metric", ""), query.get("since", "")
     if metric not in ranges:
         raise BadFilterError(f"metric must be one of {', '.join(ranges)}, got {printable(metric, 60)!r}")
     lowest, highest = ranges[metric]
+    worst, best = (highest, lowest) if metric in rising else (lowest, highest)
     margin, alpha = _number(query, "margin", 0.1), _number(query, "alpha", 0.05)
     if not 0 < margin < highest - lowest:
         size = f"{highest - lowest:g}, the length of the scale of {metric}"
         raise BadFilterError(f"margin must be above 0 and below {size}, got {margin:g}")
     if not 0 < alpha < 1:
         raise BadFilterError(f"alpha must be above 0 and below 1, got {alpha:g}; 0.05 is common")
-    since = query.get("since", "")
     if since[:-1].isdigit() and since[-1] in "smhd":
         what = "with a start that moves the error adds up over the looks"
         raise BadFilterError(f"since must be a fixed time such as 2026-03-14, got {since}: {what}")
-    name, _, both = query.get("label", "").partition("=")
-    values = [one.strip() for one in both.split(",")]
-    if not name or len(values) != 2 or not all(values) or values[0] == values[1]:
-        what = "must be NAME=OLD,NEW with two different values, such as prompt_version=v7,v8"
-        raise BadFilterError(f"label {what}, got {printable(query.get('label', ''), 80)!r}")
-    wanted = {"metric": metric, "since": since, "evaluator": query.get("evaluator", "")}
-    return Question(
-        wanted=parse(wanted, [], now),
-        label=name,
-        values=(values[0], values[1]),
-        by=query.get("by", ""),
-        cluster=query.get("cluster", ""),
-        scale=(highest, lowest) if metric in rising else (lowest, highest),
+    label, values = _label(query.get("label", ""))
+    wanted = parse({"metric": metric, "since": since, "evaluator": query.get("evaluator", "")}, [], now)
+    rows = [_rows(snapshot, wanted, query, group, (label, value)) for group, value in enumerate(values)]
+    known = all_series(snapshot)
+    _refuse(rows, known, label, values)
+    scores, lost = DifferenceSequence(alpha / 2), DifferenceSequence(alpha / 2)
+    for together in _independent(merge(*rows, key=itemgetter("id")), milliseconds(now)):
+        first = together[0]
+        stratum = (known[first["evaluator"]].stratum, first["part"])
+        weight = sum(1 / one["probability"] for one in together)
+        scaled = [(one["score"] - worst) / (best - worst) for one in together if one["score"] is not None]
+        lost.add(stratum, first["side"], len(scaled) / len(together), weight)
+        if scaled:
+            scores.add(stratum, first["side"], min(max(fmean(scaled), 0.0), 1.0), weight)
+    relative = margin / (highest - lowest)
+    both = (scores.answer(relative), lost.answer(relative))
+    low, high = ((highest - lowest) * end for end in scores.ends())
+    scored_low, scored_high = lost.ends()
+    answers_each = len(rows[1]) / max(lost.counts[1], 1)
+    missing = [one.missing(relative) for one in (scores, lost)]
+    return Verdict(
+        metric=metric,
+        label=label,
+        values=values,
         margin=margin,
-        alpha=alpha,
-        now=now,
+        answer="worse" if "worse" in both else "not yet" if "not yet" in both else "no worse",
+        interval=(low, high),
+        unscored_interval=(-scored_high, -scored_low),
+        counts=(_statuses(rows[0]), _statuses(rows[1])),
+        compared=lost.counts,
+        missing=None if None in missing else ceil(answers_each * max(one or 0 for one in missing)),
     )
+
+
+def _statuses(rows: Iterable[sqlite3.Row]) -> Mapping[str, int]:
+    return dict(Counter(one["status"] for one in rows))
 
 
 def _number(query: Mapping[str, str], name: str, default: float) -> float:
@@ -150,102 +145,69 @@ def _number(query: Mapping[str, str], name: str, default: float) -> float:
         raise BadFilterError(f"{name} must be a number, got {printable(str(given), 40)!r}") from None
 
 
-def look(snapshot: Snapshot, asked: Question) -> Verdict:
-    """Compare the live answers of a filter that have these two values of a label.
-
-    The answers are taken in the order in which they reached the store, so each look continues the one before;
-    those with one value of the label `cluster`, or sampled together, count once. Scores and the share of
-    answers without a score are compared with half of alpha each; "no worse" needs both, "worse" one.
-
-    Raises:
-        BadFilterError: A value has no answers, or several evaluators gave the scores.
-    """
-    known, (worst, best) = all_series(snapshot), asked.scale
-    scores, lost = DifferenceSequence(asked.alpha / 2), DifferenceSequence(asked.alpha / 2)
-    rows = [_rows(snapshot, asked, group) for group in range(2)]
-    _refuse(rows, known, asked)
-    for together in _independent(merge(*rows), milliseconds(asked.now)):
-        first = together[0]
-        stratum = (known[first.series].stratum, first.part)
-        weight = sum(1 / one.probability for one in together)
-        scaled = [(one.score - worst) / (best - worst) for one in together if one.score is not None]
-        lost.add(stratum, first.group, len(scaled) / len(together), weight)
-        if scaled:
-            scores.add(stratum, first.group, min(max(fmean(scaled), 0.0), 1.0), weight)
-    relative = asked.margin / abs(best - worst)
-    both = (scores.answer(relative), lost.answer(relative))
-    low, high = (abs(best - worst) * end for end in scores.ends())
-    scored_low, scored_high = lost.ends()
-    answers_each = len(rows[1]) / max(lost.counts[1], 1)
-    missing = [one.missing(relative) for one in (scores, lost)]
-    return Verdict(
-        metric=str(asked.wanted.metric),
-        label=asked.label,
-        values=asked.values,
-        margin=asked.margin,
-        answer="worse" if "worse" in both else "not yet" if "not yet" in both else "no worse",
-        interval=(low, high),
-        unscored_interval=(-scored_high, -scored_low),
-        counts=(_statuses(rows[0]), _statuses(rows[1])),
-        compared=lost.counts,
-        missing=None if None in missing else ceil(answers_each * max(one or 0 for one in missing)),
-    )
+def _label(text: str) -> tuple[str, tuple[str, str]]:
+    name, _, both = text.partition("=")
+    old, _, new = (one.strip() for one in both.partition(","))
+    if not (name and old and new) or "," in new or old == new:
+        what = "must be NAME=OLD,NEW with two different values, such as prompt_version=v7,v8"
+        raise BadFilterError(f"label {what}, got {printable(text, 80)!r}")
+    return name, (old, new)
 
 
-def _statuses(answers: Sequence[_Answer]) -> Mapping[str, int]:
-    return dict(Counter(one.status for one in answers))
-
-
-def _rows(snapshot: Snapshot, asked: Question, group: int) -> list[_Answer]:
-    """Return the answers of a group by id."""
-    pair = (asked.label, asked.values[group])
-    some = conditions(snapshot, replace(asked.wanted, labels=(*asked.wanted.labels, pair)))
+def _rows(
+    snapshot: Snapshot, wanted: Filter, query: Mapping[str, str], side: int, pair: tuple[str, str]
+) -> list[sqlite3.Row]:
+    """Return the answers of a side by id."""
+    some = Query(snapshot, replace(wanted, labels=(pair,)))
     value = "(SELECT value FROM json_each(results.labels) WHERE key = ?)"
-    return [
-        _Answer(*row)
-        for row in snapshot.rows(
-            f"SELECT id, {group}, evaluator, status, score, probability, judged, coalesce({value}, ''), "
-            f"coalesce({value}, cluster) FROM results NOT INDEXED WHERE {some.where} ORDER BY id",
-            (asked.by, asked.cluster, *some.parameters),
-        )
-    ]
+    return snapshot.execute(
+        f"SELECT id, {side} AS side, evaluator, status, score, probability, judged, "
+        f"coalesce({value}, '') AS part, coalesce({value}, cluster) AS cluster "
+        f"FROM results NOT INDEXED WHERE {some.where} ORDER BY id",
+        (query.get("by", ""), query.get("cluster", ""), *some.parameters),
+    ).fetchall()
 
 
-def _independent(answers: Iterable[_Answer], end: int) -> Iterator[list[_Answer]]:
+def _independent(answers: Iterable[sqlite3.Row], end: int) -> Iterator[list[sqlite3.Row]]:
     """Yield each answer alone, or the answers of a cluster, when they are complete, as the monitor does.
 
     A cluster is complete after half an hour without an answer, or after a day; it counts again a day later.
     Times are the cluster's own and not after the `end`, so that a worker's wrong clock holds up no other.
     """
-    opened: OrderedDict[tuple[int, int, str, str], list[_Answer]] = OrderedDict()
-    latest: dict[tuple[int, int, str, str], int] = {}
+    opened: OrderedDict[tuple[Any, ...], list[sqlite3.Row]] = OrderedDict()
+    latest: dict[tuple[Any, ...], int] = {}
     idle, longest = 1_000 * IDLE_SECONDS, 1_000 * LONGEST_SECONDS
     now = 0
     for one in answers:
-        moment = min(one.judged, end)
+        moment = min(one["judged"], end)
         now = max(now, moment)
         while opened and latest[next(iter(opened))] < now - idle:
             yield opened.popitem(last=False)[1]
-        if one.cluster is None:
+        if one["cluster"] is None:
             yield [one]
             continue
-        name = (one.group, one.series, one.part, one.cluster)
+        name = (one["side"], one["evaluator"], one["part"], one["cluster"])
         if name in opened or moment - latest.get(name, 0) > longest:
             opened.setdefault(name, []).append(one)
             opened.move_to_end(name)
         latest[name] = max(moment, latest.get(name, 0))
-        if name in opened and moment - opened[name][0].judged > longest:
+        if name in opened and moment - opened[name][0]["judged"] > longest:
             yield opened.pop(name)
     yield from (answers for name, answers in opened.items() if latest[name] < end - idle)
 
 
-def _refuse(rows: Sequence[Sequence[_Answer]], known: Mapping[int, ResultSeries], asked: Question) -> None:
+def _refuse(
+    rows: Sequence[Sequence[sqlite3.Row]],
+    known: Mapping[int, ResultSeries],
+    label: str,
+    values: tuple[str, str],
+) -> None:
     """Refuse a value without answers, and scores of several evaluators."""
-    for value, found in zip(asked.values, rows, strict=True):
+    for value, found in zip(values, rows, strict=True):
         if not found:
-            what = f"label {printable(asked.label, 80)}={printable(value, 80)} has no answer in the store"
+            what = f"label {printable(label, 80)}={printable(value, 80)} has no answer in the store"
             raise BadFilterError(f"{what}; check label, metric and since, or wait for its first results")
-    used = {one.series for one in (*rows[0], *rows[1])}
+    used = {one["evaluator"] for one in (*rows[0], *rows[1])}
     judges = {known[series].fingerprint: known[series].model for series in used}
     if len(judges) > 1:
         shown = [f"{one} ({printable(model, 60)})" for one, model in sorted(judges.items())]

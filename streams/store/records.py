@@ -178,3 +178,11 @@ def unpacked(data: bytes) -> dict[str, Any]:
     """Decompress a record and parse its JSON object."""
     value: dict[str, Any] = orjson.loads(zlib.decompress(data))
     return value
+
+
+def number_of(message: Mapping[str, Any]) -> float | None:
+    """Return the exact number of a result or a label; None without a score."""
+    value = message.get("value")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return message.get("score")

@@ -45,7 +45,7 @@ def compare(
     (judgestream worker --agents store).
     """
     from streams.store.database import StoreReader
-    from streams.store.gate import look, question_of
+    from streams.store.gate import look
     from streams.store.views.explorer import rising_metrics, score_ranges
 
     settings = session(config, store=store).settings
@@ -53,8 +53,8 @@ def compare(
         "metric": metric, "label": label, "margin": str(margin), "alpha": str(alpha), "by": by or "",
         "cluster": cluster or "", "since": since or "", "evaluator": evaluator or "",
     }  # fmt: skip
-    asked = question_of(query, score_ranges(settings), rising_metrics(settings), datetime.now(UTC))
+    ranges, rising, now = score_ranges(settings), rising_metrics(settings), datetime.now(UTC)
     with StoreReader(settings.store.path, longest_seconds=LONGEST_SECONDS).snapshot() as snapshot:
-        found = look(snapshot, asked)
+        found = look(snapshot, query, ranges=ranges, rising=rising, now=now)
     echo(json_text(asdict(found)) if as_json else found.text())
     raise Exit(EXIT_CODES[found.answer])

@@ -240,7 +240,7 @@ def _judged(
     snapshot: Snapshot, wanted: set[tuple[str, str | None]], scales: Scales
 ) -> dict[tuple[str, str], JudgedSeries]:
     series: dict[tuple[str, str], JudgedSeries] = {}
-    rows = snapshot.rows(
+    rows = snapshot.execute(
         "SELECT metric, fingerprint, model, stratum, score, probability, count(*) FROM results "
         "JOIN series ON series.id = results.series WHERE replay = 0 AND status = 'scored' "
         "AND metric IN (SELECT value FROM json_each(?)) "
@@ -306,12 +306,12 @@ def _add_item(
     of answers that became more with time are joined without bias (Kalton, Anderson, "Sampling rare
     populations", 1986).
     """
-    row = snapshot.row(
+    row = snapshot.execute(
         "SELECT stratum, score, probability, judged, series.labels FROM results "
         "JOIN series ON series.id = results.series "
         "WHERE result_id = ? AND replay = 0 AND status = 'scored'",
         (bytes.fromhex(result_id),),
-    )
+    ).fetchone()
     found = series.get((given[-1]["metric"], given[-1]["fingerprint"]))
     if row is None or found is None:
         return

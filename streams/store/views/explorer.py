@@ -19,7 +19,7 @@ from streams.judging.metrics import build_metrics
 from streams.settings.tree import Settings
 from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader
-from streams.store.gate import ANSWERS, Verdict, look, question_of
+from streams.store.gate import ANSWERS, Verdict, look
 from streams.store.query import Filter, parse
 from streams.store.views.calibration import calibrations
 from streams.store.views.evidence import Links, line_of, verdict_of
@@ -173,10 +173,10 @@ class Explorer:
         require = request.query.get("require", "")
         if require not in ("", *ANSWERS):
             raise BadFilterError(f"require must be one of {', '.join(ANSWERS)}, got {require[:40]!r}")
-        asked = question_of(request.query, self._ranges, self._rising, self._now())
-        found = look(snapshot, asked)
+        now = self._now()
+        found = look(snapshot, request.query, ranges=self._ranges, rising=self._rising, now=now)
         key = (found.metric, found.label, *found.values)
-        self._compared[key] = asked.now, found
+        self._compared[key] = now, found
         self._compared.move_to_end(key)
         if len(self._compared) > MAX_COMPARED:
             self._compared.popitem(last=False)

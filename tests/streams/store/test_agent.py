@@ -173,7 +173,7 @@ async def test_a_reader_that_fails_has_the_file_checked(tmp_path: Path) -> None:
                 file.write(b"\xff" * 16 * 1024)
             reader = StoreReader(path, on_damage=agent.suspect)
             with pytest.raises(StoreDamagedError), reader.snapshot() as snapshot:
-                snapshot.rows("SELECT * FROM results")
+                snapshot.execute("SELECT * FROM results")
             await until(lambda: agent.verdicts == 800, "the store rebuilt", deadline_seconds=30)
             await until(lambda: _count(path) == 400, "all verdicts", deadline_seconds=30)
 

@@ -187,7 +187,7 @@ def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: Literal["csv
         ] == [1]
         with pytest.raises(BadFilterError, match="unknown: name the settings with --config"):
             read_labels(data, snapshot, who="bob", scales={})
-        rows = [flat(row) for row in verdicts.every(snapshot, Filter()) if row["people"]]
+        rows = [flat(row) for row in verdicts.every(snapshot, Filter()) if row[1]]
     assert {(row["event_id"], row["metric"], row["human_score"], row["human_label"]) for row in rows} == {
         ("e3", "relevance", None, None),
         ("e7", "relevance", 2, None),
