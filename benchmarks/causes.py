@@ -12,8 +12,7 @@ from random import Random
 from typing import Final
 
 from benchmarks.report import Line
-from streams.store.views.causes import Fall, find_causes
-from streams.store.views.parts import JudgedAnswer
+from streams.store.views.causes import Fall, JudgedAnswer, find_causes
 
 RUNS: Final = 200
 AIM: Final = 0.95

@@ -17,14 +17,23 @@ compared with: it is named only if no other label explains the fall, as "at the 
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Final, Literal
 
-from streams.store.views.parts import FEWEST, LEFT_OVER, JudgedAnswer, Part, Table, variance_of
+from streams.monitoring.statistics.estimators import WeightedSums
 
+FEWEST: Final = 5.0
+"""Minimum effective answers of a part's mean."""
+LEFT_OVER: Final = 3.0
+"""Standard errors below which a fall is ignored."""
+NEW_SHARE: Final = 0.15
+"""A value is new if its share before was less than this fraction of its share since."""
+TAKEN_OVER: Final = 0.25
+"""A value took over if it gained this share of the traffic."""
 MAX_CAUSES: Final = 3
 CHANCE: Final = 0.01
 """Significance level for naming a value, over all values tested."""
@@ -38,6 +47,129 @@ _Z95: Final = NormalDist().inv_cdf(0.975)
 Kind = Literal["within", "new", "mix", "all"]
 """within: the answers with this value got worse; new: the product's value is new or took over; mix: their
 share grew and they did not get worse; all: no value stands out."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """A judged answer."""
+
+    labels: Mapping[str, str]
+    score: float
+    probability: float
+
+
+Answers = Sequence[JudgedAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the traffic before and after, and the width of the scale."""
+
+    before: WeightedSums
+    after: WeightedSums
+    width: float
+
+    @property
+    def known(self) -> bool:
+        """Whether both means have enough answers."""
+        return min(self.before.effective_count, self.after.effective_count) >= FEWEST
+
+    @property
+    def fall(self) -> float:
+        """The fall in points; 0 without a mean."""
+        before, after = self.before.mean, self.after.mean
+        return 0.0 if before is None or after is None else before - after
+
+    @property
+    def fell(self) -> bool:
+        """Whether the fall is not to be ignored."""
+        return self.fall > LEFT_OVER * self.error
+
+    @property
+    def error(self) -> float:
+        """The standard error of the fall."""
+        return sqrt(variance_of(self.before, self.width) + variance_of(self.after, self.width))
+
+
+def variance_of(sums: WeightedSums, width: float) -> float:
+    """Return the squared standard error of a mean, above 0 also for equal scores."""
+    effective = sums.effective_count
+    if effective <= 1:
+        return width * width
+    return (sums.standard_error or 0.0) ** 2 + (0.5 * width / (effective + 1)) ** 2
+
+
+class Table:
+    """The answers before and after by the values of a label; all together without one."""
+
+    def __init__(self, name: str, before: Answers, after: Answers, width: float) -> None:
+        self.name = name
+        self._before, self._after = _by_value(name, before), _by_value(name, after)
+        self.whole = Part(
+            WeightedSums.merged(self._before.values()), WeightedSums.merged(self._after.values()), width
+        )
+        self.values = sorted({*self._before, *self._after})
+
+    def part(self, value: str) -> Part:
+        none = WeightedSums()
+        return Part(self._before.get(value, none), self._after.get(value, none), self.whole.width)
+
+    def rest(self, value: str) -> Part:
+        """Return what other values have."""
+        before, after = (
+            WeightedSums.merged([sums for name, sums in side.items() if name != value])
+            for side in (self._before, self._after)
+        )
+        return Part(before, after, self.whole.width)
+
+    def shares(self, value: str) -> tuple[float, float]:
+        """Return the value's share of the traffic before and after, 0 to 1."""
+        part, whole = self.part(value), self.whole
+        return (
+            part.before.weight / (whole.before.weight or 1.0),
+            part.after.weight / (whole.after.weight or 1.0),
+        )
+
+    def rolled_out(self, value: str) -> bool:
+        """Return whether a value is new or took over, and did not get worse itself."""
+        # The start of a fall is an estimate, so some of its answers may be before.
+        part, (share_before, share_after) = self.part(value), self.shares(value)
+        if part.before.effective_count < FEWEST or share_before < NEW_SHARE * share_after:
+            return share_after > share_before
+        return share_after - share_before >= TAKEN_OVER and part.fall <= LEFT_OVER * part.error
+
+    def mixed(self, value: str) -> float:
+        """Return the points of the fall due to one value's changed share, relative to the overall mean."""
+        share_before, share_after = self.shares(value)
+        own, whole = (
+            [sums.mean for sums in (part.before, part.after) if sums.mean is not None]
+            for part in (self.part(value), self.whole)
+        )
+        return (share_before - share_after) * (fmean(own) - fmean(whole)) if own and whole else 0.0
+
+    @property
+    def mix(self) -> float:
+        """The points of the fall due to changed shares."""
+        return sum(self.mixed(value) for value in self.values)
+
+    @property
+    def mix_error(self) -> float:
+        """The standard error of the mix, from the chance in the values' shares."""
+        square = 0.0
+        for side in (self._before, self._after):
+            whole = WeightedSums.merged(side.values())
+            spread = sum(
+                sums.weight * ((sums.mean or 0.0) - (whole.mean or 0.0)) ** 2 for sums in side.values()
+            )
+            square += spread / max(whole.weight, 1e-9) / max(whole.effective_count, 1.0)
+        return sqrt(square)
+
+
+def _by_value(name: str, answers: Iterable[JudgedAnswer]) -> dict[str, WeightedSums]:
+    by_value: defaultdict[str, Counter[tuple[float, float]]] = defaultdict(Counter)
+    for answer in answers:
+        by_value[answer.labels.get(name, "") if name else ""][answer.score, answer.probability] += 1
+    return {value: WeightedSums.of_counted(scores) for value, scores in by_value.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +224,8 @@ class Fall:
 
 
 def find_causes(
-    before: Sequence[JudgedAnswer],
-    after: Sequence[JudgedAnswer],
+    before: Answers,
+    after: Answers,
     *,
     scale: tuple[float, float],
     product_labels: Collection[str] = (),
@@ -135,9 +267,6 @@ def _restored(table: Table, after: Sequence[JudgedAnswer]) -> list[JudgedAnswer]
     return kept
 
 
-Answers = Sequence[JudgedAnswer]
-
-
 @dataclass(frozen=True, slots=True)
 class _Search:
     """What all steps of a search share: the width of the scale, and the labels that say what answered."""
@@ -146,14 +275,14 @@ class _Search:
     products: Collection[str]
 
     def part(self, before: Answers, after: Answers) -> Part:
-        return Part.of(before, after, self.width)
+        return Table("", before, after, self.width).whole
 
     def tables(self, names: Iterable[str], before: Answers, after: Answers) -> list[Table]:
         return [Table(name, before, after, self.width) for name in names]
 
     def mixed(self, tables: Iterable[Table], fall: float) -> tuple[Table, Cause] | None:
         """Return the label whose changed shares explain most of the fall; None without a clear one."""
-        found: list[tuple[float, Table, Cause]] = []
+        found: list[tuple[Table, Cause]] = []
         for table in tables:
             if table.name in self.products:
                 continue  # changed shares of products are a change of the product
@@ -161,8 +290,8 @@ class _Search:
             grown = [value for value in table.values if table.shares(value)[1] > table.shares(value)[0]]
             if grown and mix > LEFT_OVER * error and mix > LEAST_REST * fall:
                 value = max(grown, key=lambda value: (table.mixed(value), value))
-                found.append((mix, table, _cause("mix", table, value, mix, error)))
-        return max(found, key=lambda one: one[0])[1:] if found else None
+                found.append((table, _cause("mix", table, value, mix, error)))
+        return max(found, key=lambda one: one[1].contribution, default=None)
 
     def within(self, before: Answers, after: Answers, names: Sequence[str], whole: Part) -> list[Cause]:
         """Return other causes than the mix; a product without others beside it only if nothing else fits."""
@@ -186,11 +315,13 @@ class _Search:
         while len(causes) < MAX_CAUSES and len(after) >= size / 20:
             cause = self._clearest(self.tables(names, before, after))
             if cause is None:
-                rest = self.part(before, after)
+                table = Table("", before, after, self.width)
+                rest = table.whole
                 share = rest.after.weight / (whole.after.weight or 1.0)
                 is_large = not causes or share * rest.fall > LEAST_REST * whole.fall
                 if rest.known and rest.fell and is_large:
-                    causes.append(_of("all", rest, rest.fall, rest.error, (share, share)))
+                    found = _cause("all", table, "", rest.fall, rest.error)
+                    causes.append(replace(found, where=(), share_before=share, share_after=share))
                 break
             causes.append(self._crossed(cause, before, after, names))
             # Of a crossing the whole value goes, too: what is left of it has another mix than the rest.
@@ -223,7 +354,7 @@ class _Search:
         limit = NormalDist().inv_cdf(1 - CHANCE / max(sum(len(table.values) for table in tables), 1))
         candidates = [self._candidate(table, value) for table in tables for value in table.values]
         found = [one for one in candidates if one is not None and one[1] >= limit]
-        return max(found, key=lambda one: one[:2])[2] if found else None
+        return max(found, key=lambda one: one[:2], default=(False, 0.0, None))[2]
 
     def _candidate(self, table: Table, value: str) -> tuple[bool, float, Cause] | None:
         """Return whether a value is a new product, how far it fell beyond the rest, and the cause."""
@@ -258,17 +389,14 @@ def _rolled_out(table: Table, value: str) -> tuple[bool, float, Cause]:
 
 
 def _cause(kind: Kind, table: Table, value: str, contribution: float, error: float) -> Cause:
-    found = _of(kind, table.part(value), contribution, error, table.shares(value))
-    return replace(found, where=((table.name, value),))
-
-
-def _of(kind: Kind, part: Part, contribution: float, error: float, shares: tuple[float, float]) -> Cause:
+    part, (share_before, share_after) = table.part(value), table.shares(value)
     return Cause(
         kind=kind,
+        where=((table.name, value),),
         contribution=contribution,
         error=error,
         before=part.before.mean,
         after=part.after.mean,
-        share_before=shares[0],
-        share_after=shares[1],
+        share_before=share_before,
+        share_after=share_after,
     )

@@ -35,16 +35,9 @@ def report() -> IncidentReport:
         before=None, after=1, share_before=0, share_after=0.8,
     )  # fmt: skip
     finding = Fall(before=4.47, after=1.47, fall=3, low=2, high=4, causes=(cause,), mix={})
-    one = MetricReport(
-        metric="relevance",
-        finding=finding,
-        corrections={},
-        unsupported=(),
-        before=(),
-        worst=(),
-        judged=(9, 9),
+    return IncidentReport(
+        group(DROPS)[0], (MetricReport(metric="relevance", finding=finding, judged=(9, 9)),)
     )
-    return IncidentReport(group(DROPS)[0], (one,))
 
 
 def test_the_card_leads_with_the_whole_traffic_the_cause_and_the_folded_parts() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.causes import DROPS, draw, find, found_in, judged, mix_alone
-from streams.store.views.parts import JudgedAnswer
+from streams.store.views.causes import JudgedAnswer
 from streams.store.views.report import sentence
 
 _RUNS = 40
