@@ -24,7 +24,7 @@ from streams.monitoring.statistics.people import (
     rogan_gladen,
 )
 from streams.store.database import Snapshot
-from streams.store.records import milliseconds
+from streams.store.records import milliseconds, number_of
 from streams.store.views.agreement import Agreement, agreements, choice
 from streams.store.views.labels import Scales, all_labels
 
@@ -222,17 +222,15 @@ def calibrations(snapshot: Snapshot, scales: Scales, metric: str | None = None) 
     for one in agreements(labels, {found.fingerprint: found.judge for found in series.values()}):
         if (one.metric, one.fingerprint) in series:
             series[one.metric, one.fingerprint].agreements.append(one)
-    by_metric: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for label in labels:
-        by_metric[label["metric"]].append(label)
     everywhere = Draws(labels)
-    for of_metric in by_metric.values():
-        draws = Draws(of_metric)
-        by_result: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for label in of_metric:
-            by_result[label["result_id"]].append(label)
-        for result_id, given in by_result.items():
-            _add_item(snapshot, series, result_id, given, draws, everywhere)
+    of_metric: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    of_result: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for label in labels:
+        of_metric[label["metric"]].append(label)
+        of_result[label["result_id"]].append(label)
+    draws = {name: Draws(some) for name, some in of_metric.items()}
+    for result_id, given in of_result.items():
+        _add_item(snapshot, series, result_id, given, draws[given[-1]["metric"]], everywhere)
     return [one for _, one in sorted(series.items())]
 
 
@@ -325,7 +323,7 @@ def _add_item(
             found.unsaid += 1
             item.people.pop(one["who"], None)
             continue
-        item.people[one["who"]] = _number(one, found.boolean)
+        item.people[one["who"]] = float(one.get("value") is True if found.boolean else number_of(one) or 0)
         draw = draw_of(one)
         if draw is not None:
             chosen = one["selection"]
@@ -334,10 +332,3 @@ def _add_item(
             weights[draw] = part / (probability * chosen["probability"] * share)
     item.weight = sum(weights.values()) if weights else None
     found.items.append(item)
-
-
-def _number(label: Mapping[str, Any], boolean: bool) -> float:
-    value = label.get("value")
-    if boolean:
-        return float(value is True)
-    return float(value) if isinstance(value, float) else float(label["score"])

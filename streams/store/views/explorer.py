@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -53,6 +52,7 @@ _FILES: Final = (
 )  # fmt: skip
 
 Answer = Callable[[Snapshot, web.Request], Any]
+T = TypeVar("T")
 
 
 class Explorer:
@@ -62,15 +62,14 @@ class Explorer:
         self,
         reader: StoreReader,
         *,
-        ranges: Mapping[str, tuple[float, float]],
+        scales: Scales,
         rising: Collection[str] = (),
         links: Links,
         product_labels: Collection[str] = (),
-        scales: Scales = MappingProxyType({}),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._reader = reader
-        self._ranges = dict(ranges)
+        self._ranges = {name: metric.score_range for name, metric in scales.items()}
         self._rising = frozenset(rising)
         self._links = links
         self._product_labels = tuple(product_labels)
@@ -95,33 +94,35 @@ class Explorer:
             "people": self._people,
             "incidents": self._incidents,
             "incident/{key}": self._incident,
+            "compare": self._compare,
         }
         for name, answer in answers.items():
-            app.router.add_get(f"/explore/api/{name}", self._handler(answer))
+            app.router.add_get(f"/explore/api/{name}", partial(self._answer, answer))
         # Flagger posts to its hooks and looks at the status alone; the query says all.
-        for method in ("GET", "POST"):
-            app.router.add_route(method, "/explore/api/compare", self._handler(self._compare))
+        app.router.add_post("/explore/api/compare", partial(self._answer, self._compare))
 
-    def _handler(self, answer: Answer) -> Callable[[web.Request], Any]:
-        async def handle(request: web.Request) -> web.Response:
-            try:
-                async with self._at_once:
-                    found = await asyncio.to_thread(self._answered, answer, request)
-            except BadFilterError as error:
-                return json_response({"error": str(error)}, 400)
-            except (StoreMissingError, TooSlowError) as error:
-                return json_response({"error": str(error)}, 503)
-            except StoreError as error:
-                return json_response({"error": str(error)}, 500)
-            if found is None:
-                return json_response({"error": "the store has nothing at this URL"}, 404)
-            return json_response(found, 200 if found.get("met", True) else 409)
+    async def _answer(self, answer: Answer, request: web.Request) -> web.Response:
+        try:
+            found = await self._read(lambda snapshot: answer(snapshot, request))
+        except BadFilterError as error:
+            return json_response({"error": str(error)}, 400)
+        except (StoreMissingError, TooSlowError) as error:
+            return json_response({"error": str(error)}, 503)
+        except StoreError as error:
+            return json_response({"error": str(error)}, 500)
+        if found is None:
+            return json_response({"error": "the store has nothing at this URL"}, 404)
+        return json_response(found, 200 if found.get("met", True) else 409)
 
-        return handle
+    async def _read(self, read: Callable[[Snapshot], T]) -> T:
+        """Read a snapshot of the store in a thread."""
 
-    def _answered(self, answer: Answer, request: web.Request) -> Any:
-        with self._reader.snapshot() as snapshot:
-            return answer(snapshot, request)
+        def reading() -> T:
+            with self._reader.snapshot() as snapshot:
+                return read(snapshot)
+
+        async with self._at_once:
+            return await asyncio.to_thread(reading)
 
     def _filter(self, request: web.Request) -> Filter:
         return parse(request.query, request.query.getall("label", []), self._now())
@@ -191,47 +192,33 @@ class Explorer:
                 yield SeriesGauge("high", key, found.interval[1])
 
     def _people(self, snapshot: Snapshot, _: web.Request) -> Any:
-        return {
-            "sentences": [
-                f"{one.metric}, {printable(one.judge, 60)}: {one.sentence()}"
-                for one in calibrations(snapshot, self._scales)
-            ]
-        }
+        found = calibrations(snapshot, self._scales)
+        return {"sentences": [f"{one.metric}, {printable(one.judge, 60)}: {one.sentence()}" for one in found]}
 
     async def lines(self, result_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the lines of a list by result id, of the results that the store has by now."""
-
-        def read() -> dict[str, dict[str, Any]]:
-            with self._reader.snapshot() as snapshot:
-                return {key: line_of(row) for key, row in verdicts.lines(snapshot, result_ids).items()}
-
         try:
-            async with self._at_once:
-                return await asyncio.to_thread(read)
+            found = await self._read(lambda snapshot: verdicts.lines(snapshot, result_ids))
         except StoreError:
             return {}
+        return {key: line_of(row) for key, row in found.items()}
 
     def _incidents(self, snapshot: Snapshot, _: web.Request) -> Any:
-        known = known_incidents(snapshot)[:MAX_INCIDENTS]
-        for one in known[:MAX_CAUSES]:
-            self._report(snapshot, one)
-        return {
-            "incidents": [
-                summary_of(one) | {"card": card(one, self._reports.get(one.incident_id, (None,))[-1])}
-                for one in known
-            ]
-        }
+        listed = []
+        for place, one in enumerate(known_incidents(snapshot)[:MAX_INCIDENTS]):
+            report = self._report(snapshot, one) if place < MAX_CAUSES else None
+            listed.append(summary_of(one) | {"card": card(one, report)})
+        return {"incidents": listed}
 
     def _report(self, snapshot: Snapshot, incident: Incident) -> IncidentReport:
         """Return the report of an incident; an open one changes with its answers."""
         age = None if incident.ended_at else int(self._now().timestamp() / REPORT_SECONDS)
         key = (len(incident.alert_ids), age)
         known = self._reports.get(incident.incident_id)
-        if known is not None and known[0] == key:
-            return known[1]
-        report = report_on(snapshot, incident, ranges=self._ranges, product_labels=self._product_labels)
-        self._reports[incident.incident_id] = key, report
-        return report
+        if known is None or known[0] != key:
+            report = report_on(snapshot, incident, ranges=self._ranges, product_labels=self._product_labels)
+            known = self._reports[incident.incident_id] = key, report
+        return known[1]
 
     def _incident(self, snapshot: Snapshot, request: web.Request) -> Any:
         found = find(known_incidents(snapshot), request.match_info["key"], metric=request.query.get("metric"))
@@ -273,9 +260,8 @@ def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda:
     kept = settings.store
     return Explorer(
         StoreReader(kept.path, on_damage=on_damage),
-        ranges=score_ranges(settings),
+        scales=build_metrics(settings),
         rising=rising_metrics(settings),
         product_labels=kept.product_labels,
-        scales=build_metrics(settings),
         links=Links(kept.trace_url, kept.record_url, settings.topics.scores),
     )

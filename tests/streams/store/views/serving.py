@@ -29,7 +29,7 @@ class Scale(NamedTuple):
     labels: dict[str, int]
 
 
-SCALES = {
+SCALES: Any = {
     "relevance": Scale((1, 5), {}),
     "near": Scale((0, 1), {}),
     "refusal": Scale((0, 2), {"answered": 2, "partly": 1, "refused": 0}),
@@ -62,10 +62,9 @@ async def explorer(
     port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
     shown = Explorer(
         StoreReader(path),
-        ranges={"relevance": (1, 5)},
+        scales=SCALES,
         links=Links(TRACES, RECORDS, "qa.scores"),
         product_labels=product_labels,
-        scales=SCALES,
         now=lambda: NOW,
     )
     if made is not None:
@@ -87,11 +86,7 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
 
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
-    Explorer(
-        StoreReader(path),
-        ranges={name: scale.score_range for name, scale in SCALES.items()},
-        links=Links(None, None, "qa.scores"),
-    ).add_to(app)
+    Explorer(StoreReader(path), scales=SCALES, links=Links(None, None, "qa.scores")).add_to(app)
     Review(StoreReader(path), publish=publish, who="ann", scales=SCALES, now=lambda: NOW).add_to(app)
     async with _served(port, app) as (session, url):
         yield session, url, published
