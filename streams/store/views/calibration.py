@@ -26,7 +26,7 @@ from streams.monitoring.statistics.people import (
 from streams.store.database import Snapshot
 from streams.store.records import milliseconds, number_of
 from streams.store.views.agreement import Agreement, agreements, choice
-from streams.store.views.labels import Scales, all_labels
+from streams.store.views.labels import Scales, all_labels, is_boolean
 
 MOST_BIASES: Final = 12
 """Limit of printed label values, those with the most labels."""
@@ -68,10 +68,8 @@ class JudgedSeries:
 
     @property
     def judged(self) -> WeightedSums:
-        counts: Counter[tuple[float, float]] = Counter()
-        for (_, score, probability), count in self.counts.items():
-            counts[score, probability] += count
-        return WeightedSums.of_counted(counts)
+        parts = (WeightedSums.of_counted({key[1:]: count}) for key, count in self.counts.items())
+        return WeightedSums.merged(parts)
 
     @property
     def partly(self) -> bool:
@@ -119,15 +117,13 @@ class JudgedSeries:
 
     def biases(self) -> list[tuple[str, float, tuple[float, float] | None, int]]:
         """Return the judge minus people of all, then by label value, with 95% intervals and labels."""
-        groups: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        weighted = any(one.weight is not None and one.people for one in self.items)
-        weights = [one.weight for one in self.items if one.weight is not None]
-        for one in self.items:
-            if not one.people or (weighted and one.weight is None):
-                continue
-            probability = min(weights) / one.weight if one.weight is not None else 1.0
+        groups: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        labelled = [one for one in self.items if one.people]
+        weighted = [one for one in labelled if one.weight is not None]
+        least = min((one.weight for one in weighted if one.weight is not None), default=1.0)
+        for one in weighted or labelled:
             for name in ("all", *(f"{name}={value}" for name, value in sorted(one.labels.items()))):
-                groups[name].append((one.judge - fmean(one.people.values()), probability))
+                groups[name].append((one.judge - fmean(one.people.values()), least / (one.weight or least)))
         width = self.scale[1] - self.scale[0]
         found = []
         for name, differences in sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0])):
@@ -139,32 +135,26 @@ class JudgedSeries:
     def reviewers(self) -> tuple[int, float | None]:
         """Return how many answers several people labelled, and their agreement alpha."""
         several = [list(one.people.values()) for one in self.items if len(one.people) > 1]
-        choices: list[list[float | str]] = [
-            [str(x) for x in one] if self.boolean else [*one] for one in several
-        ]
-        return len(several), alpha(choices)
+        return len(several), alpha([[*map(str, one)] if self.boolean else [*one] for one in several])
 
     def as_json(self) -> dict[str, Any]:
         found, (several, agreed) = self.estimate(), self.reviewers()
         people = None
         if found is not None:
-            power = {str(more): found.half_after(more) for more in POWER}
-            halved = found.more_for(found.half / 2)
             people = asdict(found) | {
                 "alone": found.alone,
                 "saved": found.saved,
-                "half_after": power,
-                "more_to_halve": halved,
+                "half_after": {str(more): found.half_after(more) for more in POWER},
+                "more_to_halve": found.more_for(found.half / 2),
             }
             people |= {"rogan_gladen": rogan_gladen(self.labelled(), found.judge)} if self.boolean else {}
-        biases = [
-            {"of": name, "bias": bias, "interval": ends, "labels": n} for name, bias, ends, n in self.biases()
-        ]
+        names = ("of", "bias", "interval", "labels")
         return {
             "metric": self.metric, "judge": self.judge, "fingerprint": self.fingerprint,
             "people": people, "refused": self.refusal(),
             "agreement": [one.as_json() for one in self.agreements],
-            "biases": biases, "reviewers": {"answers": several, "alpha": agreed}, "cannot_say": self.unsaid,
+            "biases": [dict(zip(names, one, strict=True)) for one in self.biases()],
+            "reviewers": {"answers": several, "alpha": agreed}, "cannot_say": self.unsaid,
         }  # fmt: skip
 
     def sentence(self) -> str:
@@ -248,17 +238,15 @@ def _judged(
     for metric, fingerprint, model, stratum, score, probability, count in rows:
         if (metric, fingerprint) not in wanted:
             continue
-        found = series.get((metric, fingerprint))
-        if found is None:
-            scale = scales.get(metric)
-            names = {} if scale is None else scale.labels
-            boolean = names.keys() == {"true", "false"}
-            ends = (0.0, 1.0) if boolean else (0.0, 0.0) if scale is None else scale.score_range
-            found = series[metric, fingerprint] = JudgedSeries(metric, model, fingerprint, ends, boolean)
-        number = float(score == scales[metric].labels["true"]) if found.boolean else float(score)
-        if metric not in scales:
-            low, high = found.scale if found.counts else (number, number)
-            found.scale = min(low, number), max(high, number)
+        scale, number = scales.get(metric), float(score)
+        boolean = is_boolean(scale)
+        if scale is not None and boolean:
+            number = float(score == scale.labels["true"])
+        ends = (0.0, 1.0) if boolean else (number, number) if scale is None else scale.score_range
+        found = series.setdefault(
+            (metric, fingerprint), JudgedSeries(metric, model, fingerprint, ends, boolean)
+        )
+        found.scale = min(found.scale[0], ends[0]), max(found.scale[1], ends[1])
         found.counts[stratum, number, probability] += count
     return series
 
