@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import structlog
 from aiokafka.errors import KafkaError
@@ -24,7 +24,7 @@ from streams.kafka.reader import Ranges, TopicReader
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
 from streams.sinks.delivery import Agent, Delivery, T
-from streams.store.views.incidents import Incident, find, group, part_name, title
+from streams.store.views.incidents import Incident, find, group, part_name, step_of, title
 from streams.store.views.report import IncidentReport, card, lead, report_on_scores, words_of
 
 SETTLE_SECONDS: Final = 20.0
@@ -39,6 +39,7 @@ CAUSE_SECONDS: Final = 30.0
 _log = structlog.stdlib.get_logger(__name__)
 
 
+KINDS: Final = {"began": "incident_began", "explained": "incident_explained", "over": "incident_ended"}
 _INERT: Final = str.maketrans({"<": "‹", ">": "›", "@": "＠"})  # noqa: RUF001 - they look alike on purpose
 
 
@@ -51,7 +52,8 @@ def inert(text: str) -> str:
 class Notice:
     """The start or end of an incident; `explorer` is a base URL, `report` its cause if that is known."""
 
-    kind: Literal["incident_began", "incident_explained", "incident_ended"]
+    kind: str
+    """One of `KINDS`."""
     incident: Incident
     explorer: str | None = None
     report: IncidentReport | None = None
@@ -138,13 +140,11 @@ class IncidentAgent(Agent):
         incident = find(group(self._known.values()), alert.alert_id)
         if incident is None:
             return None
-        if alert.word is not None and alert.word.judge is not None:
-            return Notice("incident_explained", incident, self._store.explorer_url)
-        if alert.alert_id == incident.drops[0].alert_id:
-            return Notice("incident_began", incident, self._store.explorer_url, await self._cause(incident))
-        if alert.kind == "recovered" and incident.ended_at == alert.raised_at:
-            return Notice("incident_ended", incident, self._store.explorer_url)
-        return None
+        step = step_of(incident, alert)
+        if step not in KINDS:
+            return None
+        cause = await self._cause(incident) if step == "began" else None
+        return Notice(KINDS[step], incident, self._store.explorer_url, cause)
 
     async def _cause(self, incident: Incident) -> IncidentReport | None:
         """Return the cause, from the results around the start; a notice without it is better than none."""

@@ -6,10 +6,10 @@ Means are estimated by sampling stratum, by the code of the monitor's gauges.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -36,8 +36,7 @@ Scale = Callable[[str], tuple[float, float]]
 """Returns the ends of a metric's scale."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResultSeries:
+class ResultSeries(NamedTuple):
     """What results have in common: metric, evaluator, sampling stratum and charted labels."""
 
     metric: str
@@ -104,26 +103,17 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
         "until": until,
         "step": step,
         "lines": [
-            {
-                "metric": metric,
-                "fingerprint": fingerprint,
-                "model": model,
-                "range": scale(metric),
-                "points": _points(points, step, scale(metric)),
-            }
-            for (metric, fingerprint, model), points in sorted(lines.items())
+            {**dict(zip(("metric", "fingerprint", "model"), line, strict=True)), "range": scale(line[0]),
+             "points": _points(points, step, scale(line[0]))}
+            for line, points in sorted(lines.items())
         ],
         "scores": {
-            metric: {
-                "scores": scores[metric],
-                "weights": weights[metric],
-                "statuses": statuses[metric],
-                "range": scale(metric),
-            }
+            metric: {"scores": scores[metric], "weights": weights[metric], "statuses": statuses[metric],
+                     "range": scale(metric)}
             for metric in sorted(statuses)
         },
         "cost": [(day, *spent) for day, spent in sorted(costs.items())][-MAX_DAYS:],
-    }
+    }  # fmt: skip
 
 
 def by_label(
@@ -193,15 +183,12 @@ def _changes(
     began = {name: min(at for (other, _), at in firsts.items() if other == name) for name, _ in firsts}
     later = sorted((at, one) for one, at in firsts.items() if at - began[one[0]] >= step)[:MAX_CHANGES]
     before = replace(wanted, since=None, until=wanted.since, status="scored")
-    return [
-        {"at": at, "text": "=".join(one)}
-        for at, one in later
-        if wanted.since is None or not _any(snapshot, replace(before, labels=(*wanted.labels, one)))
-    ]
 
+    def was_there(label: tuple[str, str]) -> bool:
+        earlier = Query(snapshot, replace(before, labels=(*wanted.labels, label)))
+        return wanted.since is not None and bool(earlier.rows("1", "results_series", "LIMIT 1"))
 
-def _any(snapshot: Snapshot, wanted: Filter) -> bool:
-    return bool(Query(snapshot, wanted).rows("1", "results_series", "LIMIT 1"))
+    return [{"at": at, "text": "=".join(one)} for at, one in later if not was_there(one)]
 
 
 def all_series(snapshot: Snapshot) -> dict[int, ResultSeries]:
@@ -222,26 +209,20 @@ def choices(snapshot: Snapshot) -> dict[str, Any]:
     """Return the filters' choices: metrics, kinds of corrections and suspicions, evaluators, labels."""
     known = all_series(snapshot).values()
     labels: defaultdict[str, set[str]] = defaultdict(set)
-    for one in known:
-        for name, value in one.labels.items():
-            labels[name].add(value)
-    marks = {
-        mark
-        for row in snapshot.execute("SELECT DISTINCT marks FROM results WHERE marks <> ''")
-        for mark in row[0].split()
-    }
+    for name, value in (pair for one in known for pair in one.labels.items()):
+        labels[name].add(value)
+    kinds: dict[str, set[str]] = {"correction": set(), "suspicion": set()}
+    for row in snapshot.execute("SELECT DISTINCT marks FROM results WHERE marks <> ''"):
+        for sort, _, kind in (mark.partition(":") for mark in row[0].split()):
+            kinds[sort].add(kind)
     evaluators = dict.fromkeys((one.fingerprint, one.model, one.metric) for one in known)
     return {
         "metrics": sorted({one.metric for one in known}),
-        "corrections": _kinds(marks, "correction"),
-        "suspicions": _kinds(marks, "suspicion"),
+        "corrections": sorted(kinds["correction"]),
+        "suspicions": sorted(kinds["suspicion"]),
         "labels": {name: sorted(labels[name]) for name in sorted(labels)},
         "evaluators": [
             {"fingerprint": fingerprint, "model": model, "metric": metric}
             for fingerprint, model, metric in reversed(evaluators)
         ],
     }
-
-
-def _kinds(marks: Iterable[str], sort: str) -> list[str]:
-    return sorted(mark.removeprefix(f"{sort}:") for mark in marks if mark.startswith(f"{sort}:"))

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -136,25 +137,19 @@ def store_error(error: Exception, path: Path) -> StoreError:
     return StoreError(f"store.path: {path} cannot be used ({error}); check path, permissions and disk")
 
 
+@dataclass(frozen=True)
 class StoreReader:
     """Reads a store, also while it is written, from any thread."""
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        longest_seconds: float = LONGEST_QUERY_SECONDS,
-        on_damage: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.path = path
-        self._longest_seconds = longest_seconds
-        self._on_damage = on_damage
+    path: Path
+    longest_seconds: float = field(default=LONGEST_QUERY_SECONDS, kw_only=True)
+    on_damage: Callable[[], None] = field(default=lambda: None, kw_only=True)
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """Open a consistent snapshot for queries by one thread."""
         if not self.path.is_file():
-            self._on_damage()
+            self.on_damage()
             remedy = "run a worker with --agents store, or judgestream explore --follow"
             raise StoreMissingError(f"there is no store at {self.path}; {remedy}")
         try:
@@ -168,12 +163,12 @@ class StoreReader:
                     what = f"has version {version} of the tables, expected {VERSION}"
                     remedy = "start its worker with this release once, which rebuilds it"
                     raise StoreError(f"the store at {self.path} {what}; {remedy}")
-                deadline = time.monotonic() + self._longest_seconds
+                deadline = time.monotonic() + self.longest_seconds
                 connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
                 connection.execute("BEGIN")
                 yield connection
         except sqlite3.Error as error:
             found = store_error(error, self.path)
             if type(found) in {StoreError, StoreDamagedError}:
-                self._on_damage()
+                self.on_damage()
             raise found from error

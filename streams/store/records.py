@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from schemas import RESULT, Alert, Failed, JudgeTask, Label, Scored, Unscored
+from schemas import RESULT, Alert, Failed, JudgeTask, Label, Result, Scored
 from streams.settings.broker import TopicSettings
 
 DAY_MS: Final = 86_400_000
@@ -54,10 +54,9 @@ class Decoder:
         """Decode the records of one poll, without older results and texts."""
         batch = Rows(positions=dict(positions))
         for record in records:
-            if record.value is None:
-                continue
             try:
-                self._add(batch, record, oldest)
+                if record.value is not None:
+                    self._add(batch, record, oldest)
             except (ValidationError, UnicodeDecodeError, RecursionError):
                 batch.unreadable += 1
         return batch
@@ -107,33 +106,34 @@ def result_row(raw: bytes, *, partition: int, offset: int) -> dict[str, Any]:
     }
 
 
-def _score(result: Scored | Unscored | Failed) -> float | None:
+def _score(result: Result) -> float | None:
     """Return the score; a number to three digits, so that sums have few groups."""
     if not isinstance(result, Scored):
         return None
-    if result.kind == "number" and isinstance(result.value, int | float):
-        return float(f"{result.value:.3g}")
-    return result.score
+    return float(f"{result.amount:.3g}") if result.kind == "number" else result.score
 
 
-def _marks(result: Scored | Unscored | Failed) -> str:
+def _marks(result: Result) -> str:
     if isinstance(result, Failed):
         return ""
-    kinds = [f"correction:{one.kind}" for one in result.corrections]
-    kinds += [f"suspicion:{one.kind}" for one in result.suspicions]
-    return f" {' '.join(sorted(set(kinds)))} " if kinds else ""
+    kinds = {f"correction:{one.kind}" for one in result.corrections}
+    kinds |= {f"suspicion:{one.kind}" for one in result.suspicions}
+    return f" {' '.join(sorted(kinds))} " if kinds else ""
 
 
 def text_row(task: JudgeTask, kept: TextsKept) -> tuple[bytes, int, bytes, str]:
     """Return result id, time, packed texts, which are already redacted, and searchable words."""
     cut = EXCERPT_CHARS if kept == "excerpt" else None
-    context = None if task.context is None else {name: text[:cut] for name, text in task.context.items()}
+
+    def beginnings(texts: Mapping[str, str]) -> dict[str, str]:
+        return {name: text[:cut] for name, text in texts.items()}
+
     texts: dict[str, Any] = {
         "question": task.question[:cut],
         "answer": task.answer[:cut],
-        "reference": None if task.reference is None else task.reference[:cut],
-        "context": context,
-        "further": {name: text[:cut] for name, text in _further(task).items()},
+        "reference": task.reference and task.reference[:cut],
+        "context": task.context and beginnings(task.context),
+        "further": beginnings(_further(task)),
         "excerpt": cut is not None,
     }
     at, packed = milliseconds(task.sampled_at), pack(orjson.dumps(texts))

@@ -77,7 +77,7 @@ async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio
     async with _publishing(call) as publish:
         explorer = open_explorer(settings)
         taking = Review(
-            StoreReader(settings.store.path), publish=publish, who=name, scales=build_metrics(settings)
+            reader=StoreReader(settings.store.path), publish=publish, who=name, scales=build_metrics(settings)
         )
         app = listening.application()
         explorer.add_to(app)

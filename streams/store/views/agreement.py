@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -99,22 +99,18 @@ def agreements(
         models: The model of each fingerprint.
     """
     latest = {(one["result_id"], one["who"]): one for one in labels}
-    groups: dict[tuple[str, str, str], list[tuple[str, tuple[Choice, Choice]]]] = {}
+    groups: defaultdict[tuple[str, str, str], list[tuple[str, tuple[Choice, Choice]]]] = defaultdict(list)
     for one in latest.values():
-        if one["score"] is None or one["judge_score"] is None:
-            continue
-        human = choice(one["score"], one.get("value"))
-        pair = human, choice(one["judge_score"], one.get("judge_value"))
-        groups.setdefault((one["metric"], one["fingerprint"] or "", policy_of(one)), []).append(
-            (one["result_id"], pair)
-        )
-    return [
-        Agreement(
-            metric, (models or {}).get(fingerprint, "judge"), fingerprint,
-            tuple(pair for _, pair in found), tuple(key for key, _ in found), policy,
-        )
-        for (metric, fingerprint, policy), found in sorted(groups.items())
-    ]  # fmt: skip
+        if one["score"] is not None and one["judge_score"] is not None:
+            human = choice(one["score"], one.get("value"))
+            pair = human, choice(one["judge_score"], one.get("judge_value"))
+            groups[one["metric"], one["fingerprint"] or "", policy_of(one)].append((one["result_id"], pair))
+    found = []
+    for (metric, fingerprint, policy), given in sorted(groups.items()):
+        events, pairs = zip(*given, strict=True)
+        judge = (models or {}).get(fingerprint, "judge")
+        found.append(Agreement(metric, judge, fingerprint, pairs, events, policy))
+    return found
 
 
 def policy_of(label: Mapping[str, Any]) -> str:

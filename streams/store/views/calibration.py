@@ -9,8 +9,6 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any, Final
 
-import orjson
-
 from judge.text.printable import printable
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.people import (
@@ -23,7 +21,9 @@ from streams.monitoring.statistics.people import (
     people_mean,
     rogan_gladen,
 )
+from streams.store.charts import ResultSeries, all_series
 from streams.store.database import Snapshot
+from streams.store.query import Filter, Query
 from streams.store.records import milliseconds, number_of
 from streams.store.views.agreement import Agreement, agreements, choice
 from streams.store.views.labels import Scales, all_labels, is_boolean
@@ -208,7 +208,8 @@ class JudgedSeries:
 def calibrations(snapshot: Snapshot, scales: Scales, metric: str | None = None) -> list[JudgedSeries]:
     """Return each evaluator's series with labels, from the store."""
     labels = [one for one in all_labels(snapshot) if metric in (None, one["metric"])]
-    series = _judged(snapshot, {(one["metric"], one["fingerprint"]) for one in labels}, scales)
+    known = all_series(snapshot)
+    series = _judged(snapshot, known, {(one["metric"], one["fingerprint"]) for one in labels}, scales)
     for one in agreements(labels, {found.fingerprint: found.judge for found in series.values()}):
         if (one.metric, one.fingerprint) in series:
             series[one.metric, one.fingerprint].agreements.append(one)
@@ -220,22 +221,19 @@ def calibrations(snapshot: Snapshot, scales: Scales, metric: str | None = None) 
         of_result[label["result_id"]].append(label)
     draws = {name: Draws(some) for name, some in of_metric.items()}
     for result_id, given in of_result.items():
-        _add_item(snapshot, series, result_id, given, draws[given[-1]["metric"]], everywhere)
+        _add_item(snapshot, known, series, result_id, given, draws[given[-1]["metric"]], everywhere)
     return [one for _, one in sorted(series.items())]
 
 
 def _judged(
-    snapshot: Snapshot, wanted: set[tuple[str, str | None]], scales: Scales
+    snapshot: Snapshot, known: Mapping[int, ResultSeries], wanted: set[tuple[str, str | None]], scales: Scales
 ) -> dict[tuple[str, str], JudgedSeries]:
     series: dict[tuple[str, str], JudgedSeries] = {}
-    rows = snapshot.execute(
-        "SELECT metric, fingerprint, model, stratum, score, probability, count(*) FROM results "
-        "JOIN series ON series.id = results.series WHERE replay = 0 AND status = 'scored' "
-        "AND metric IN (SELECT value FROM json_each(?)) "
-        "GROUP BY metric, fingerprint, stratum, score, probability",
-        (orjson.dumps(sorted({metric for metric, _ in wanted})).decode(),),
-    )
-    for metric, fingerprint, model, stratum, score, probability, count in rows:
+    columns = "series, score, probability"
+    answers = Query(snapshot, Filter(status="scored"))
+    rows = answers.rows(f"{columns}, count(*)", "results_series", f"GROUP BY {columns}")
+    for place, score, probability, count in rows:
+        metric, fingerprint, model, stratum, _ = known[place]
         if (metric, fingerprint) not in wanted:
             continue
         scale, number = scales.get(metric), float(score)
@@ -279,6 +277,7 @@ def draw_of(label: Mapping[str, Any]) -> tuple[str, int] | None:
 
 def _add_item(
     snapshot: Snapshot,
+    known: Mapping[int, ResultSeries],
     series: Mapping[tuple[str, str], JudgedSeries],
     result_id: str,
     given: Sequence[Mapping[str, Any]],
@@ -293,16 +292,15 @@ def _add_item(
     populations", 1986).
     """
     row = snapshot.execute(
-        "SELECT stratum, score, probability, judged, series.labels FROM results "
-        "JOIN series ON series.id = results.series "
+        "SELECT series, score, probability, judged FROM results "
         "WHERE result_id = ? AND replay = 0 AND status = 'scored'",
         (bytes.fromhex(result_id),),
     ).fetchone()
     found = series.get((given[-1]["metric"], given[-1]["fingerprint"]))
     if row is None or found is None:
         return
-    stratum, score, probability, judged, names = row
-    item = LabelledItem(float(score), stratum, orjson.loads(names))
+    place, score, probability, judged = row
+    item = LabelledItem(float(score), known[place].stratum, known[place].labels)
     if found.boolean:
         item.judge = float(choice(None, given[-1].get("judge_value")) == "true")
     weights: dict[tuple[str, int], float] = {}

@@ -87,7 +87,7 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
     Explorer(StoreReader(path), scales=SCALES, links=Links(None, None, "qa.scores")).add_to(app)
-    Review(StoreReader(path), publish=publish, who="ann", scales=SCALES, now=lambda: NOW).add_to(app)
+    Review(reader=StoreReader(path), publish=publish, who="ann", scales=SCALES, now=lambda: NOW).add_to(app)
     async with _served(port, app) as (session, url):
         yield session, url, published
 
