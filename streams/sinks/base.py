@@ -92,7 +92,6 @@ class Opening:
     now: Callable[[], float] = time.time
 
     def secret(self, secret: Secret | None, field: str = "secret") -> str | None:
-        """Read a secret of the sink's settings."""
         if secret is None:
             return None
         return secret.read(f"sinks.{self.name}.{field}", self.env).get_secret_value()

@@ -171,7 +171,6 @@ class IncidentAgent(Agent):
     async def _messages(
         self, topic: str, parse: Callable[[bytes], T], ranges: Ranges | None = None
     ) -> AsyncIterator[T]:
-        """Yield the messages of a topic, without records of another form."""
         async for record in self._past.read(topic, ranges):
             with suppress(ValidationError):
                 yield parse(record.value or b"")

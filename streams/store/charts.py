@@ -164,9 +164,7 @@ def _points(points: Mapping[int, Scores], step: int, ends: tuple[float, float]) 
 
 
 def _estimate(
-    strata: Mapping[str, WeightedSums],
-    ends: tuple[float, float],
-    usual: Expected = MappingProxyType({}),
+    strata: Mapping[str, WeightedSums], ends: tuple[float, float], usual: Expected = MappingProxyType({})
 ) -> tuple[float, ...]:
     """Return mean, ends of its interval, and count of some scores."""
     found = estimate_strata(strata, usual, lowest=ends[0], highest=ends[1]) or ()

@@ -157,7 +157,6 @@ def _label(text: str) -> tuple[str, tuple[str, str]]:
 def _rows(
     snapshot: Snapshot, wanted: Filter, query: Mapping[str, str], side: int, pair: tuple[str, str]
 ) -> list[sqlite3.Row]:
-    """Return the answers of a side by id."""
     some = Query(snapshot, replace(wanted, labels=(pair,)))
     value = "(SELECT value FROM json_each(results.labels) WHERE key = ?)"
     return snapshot.execute(

@@ -33,7 +33,6 @@ class Agreement:
 
     @property
     def counts(self) -> Counter[tuple[str, str]]:
-        """Numbers of pairs, as shown."""
         return Counter((_shown(human), _shown(judge)) for human, judge in self.pairs)
 
     @property

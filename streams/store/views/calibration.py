@@ -133,7 +133,6 @@ class JudgedSeries:
         return found[: MOST_BIASES + 1]
 
     def reviewers(self) -> tuple[int, float | None]:
-        """Return how many answers several people labelled, and their agreement alpha."""
         several = [list(one.people.values()) for one in self.items if len(one.people) > 1]
         return len(several), alpha([[*map(str, one)] if self.boolean else [*one] for one in several])
 
@@ -169,7 +168,6 @@ class JudgedSeries:
         return f"People would give {ends}, the judge says {found.judge:.2f}."
 
     def lines(self) -> list[str]:
-        """Return the report."""
         found, (several, agreed) = self.estimate(), self.reviewers()
         told = [f"{self.metric}, {printable(self.judge, 60)} ({self.fingerprint})", f"  {self.sentence()}"]
         if found is not None:

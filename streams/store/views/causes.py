@@ -71,7 +71,6 @@ class Part:
 
     @property
     def known(self) -> bool:
-        """Whether both means have enough answers."""
         return min(self.before.effective_count, self.after.effective_count) >= FEWEST
 
     @property
@@ -87,7 +86,6 @@ class Part:
 
     @property
     def error(self) -> float:
-        """The standard error of the fall."""
         return sqrt(variance_of(self.before, self.width) + variance_of(self.after, self.width))
 
 
@@ -115,7 +113,6 @@ class Table:
         return Part(self._before.get(value, none), self._after.get(value, none), self.whole.width)
 
     def rest(self, value: str) -> Part:
-        """Return what other values have."""
         before, after = (
             WeightedSums.merged([sums for name, sums in side.items() if name != value])
             for side in (self._before, self._after)
@@ -224,11 +221,7 @@ class Fall:
 
 
 def find_causes(
-    before: Answers,
-    after: Answers,
-    *,
-    scale: tuple[float, float],
-    product_labels: Collection[str] = (),
+    before: Answers, after: Answers, *, scale: tuple[float, float], product_labels: Collection[str] = ()
 ) -> Fall:
     """Return the causes of the fall between two sets of answers."""
     search = _Search(scale[1] - scale[0], frozenset(product_labels))

@@ -115,8 +115,6 @@ class Explorer:
         return json_response(found, 200 if found.get("met", True) else 409)
 
     async def _read(self, read: Callable[[Snapshot], T]) -> T:
-        """Read a snapshot of the store in a thread."""
-
         def reading() -> T:
             with self._reader.snapshot() as snapshot:
                 return read(snapshot)
@@ -184,7 +182,6 @@ class Explorer:
         return asdict(found) | {"text": found.text(), "met": require in ("", found.answer)}
 
     def gauges(self) -> Iterator[SeriesGauge]:
-        """Return the comparisons that were asked for of late."""
         for key, (asked, found) in list(self._compared.items()):
             if self._now() - asked < COMPARED_FOR:
                 yield SeriesGauge("answer", key, {"no worse": 1, "worse": -1}.get(found.answer, 0))
