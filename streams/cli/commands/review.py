@@ -51,8 +51,6 @@ def review(
 
 
 async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio.Event, *, page: str) -> None:
-    from streams.judging.metrics import build_metrics
-    from streams.store.database import StoreReader
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
     from streams.web.access import BasicAuth, server_tls
@@ -76,9 +74,7 @@ async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio
     name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
     async with _publishing(call) as publish:
         explorer = open_explorer(settings)
-        taking = Review(
-            reader=StoreReader(settings.store.path), publish=publish, who=name, scales=build_metrics(settings)
-        )
+        taking = Review(explorer=explorer, publish=publish, who=name)
         app = listening.application()
         explorer.add_to(app)
         taking.add_to(app)

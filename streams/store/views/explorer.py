@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -55,26 +55,19 @@ Answer = Callable[[Snapshot, web.Request], Any]
 T = TypeVar("T")
 
 
+@dataclass(kw_only=True)
 class Explorer:
     """Shows a store, read only."""
 
-    def __init__(
-        self,
-        reader: StoreReader,
-        *,
-        scales: Scales,
-        rising: Collection[str] = (),
-        links: Links,
-        product_labels: Collection[str] = (),
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._reader = reader
-        self._ranges = {name: metric.score_range for name, metric in scales.items()}
-        self._rising = frozenset(rising)
-        self._links = links
-        self._product_labels = tuple(product_labels)
-        self._scales = scales
-        self._now = now
+    reader: StoreReader
+    scales: Scales
+    rising: Collection[str] = ()
+    links: Links
+    product_labels: Collection[str] = ()
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def __post_init__(self) -> None:
+        self._ranges = {name: metric.score_range for name, metric in self.scales.items()}
         self._compared: OrderedDict[tuple[str, ...], tuple[datetime, Verdict]] = OrderedDict()
         self._at_once = asyncio.Semaphore(AT_ONCE)
         self._reports: dict[str, tuple[Any, IncidentReport]] = {}
@@ -97,13 +90,14 @@ class Explorer:
             "compare": self._compare,
         }
         for name, answer in answers.items():
-            app.router.add_get(f"/explore/api/{name}", partial(self._answer, answer))
+            app.router.add_get(f"/explore/api/{name}", partial(self.answer, answer))
         # Flagger posts to its hooks and looks at the status alone; the query says all.
-        app.router.add_post("/explore/api/compare", partial(self._answer, self._compare))
+        app.router.add_post("/explore/api/compare", partial(self.answer, self._compare))
 
-    async def _answer(self, answer: Answer, request: web.Request) -> web.Response:
+    async def answer(self, answer: Answer, request: web.Request) -> web.Response:
+        """Answer a request from a snapshot of the store, or say why not."""
         try:
-            found = await self._read(lambda snapshot: answer(snapshot, request))
+            found = await self.read(lambda snapshot: answer(snapshot, request))
         except BadFilterError as error:
             return json_response({"error": str(error)}, 400)
         except (StoreMissingError, TooSlowError) as error:
@@ -114,16 +108,16 @@ class Explorer:
             return json_response({"error": "the store has nothing at this URL"}, 404)
         return json_response(found, 200 if found.get("met", True) else 409)
 
-    async def _read(self, read: Callable[[Snapshot], T]) -> T:
+    async def read(self, read: Callable[[Snapshot], T]) -> T:
         def reading() -> T:
-            with self._reader.snapshot() as snapshot:
+            with self.reader.snapshot() as snapshot:
                 return read(snapshot)
 
         async with self._at_once:
             return await asyncio.to_thread(reading)
 
-    def _filter(self, request: web.Request) -> Filter:
-        return parse(request.query, request.query.getall("label", []), self._now())
+    def wanted(self, request: web.Request) -> Filter:
+        return parse(request.query, request.query.getall("label", []), self.now())
 
     def _range(self, snapshot: Snapshot, metric: str) -> tuple[float, float]:
         """Return the scale of a metric; for one not in the settings, the range of its scores."""
@@ -145,7 +139,7 @@ class Explorer:
             raise BadFilterError(
                 f"skip must be a number up to {verdicts.MAX_SKIPPED}, got {skip[:40]!r}; narrow the filter"
             )
-        page = verdicts.page(snapshot, self._filter(request), order=order, limit=PAGE_LINES, skip=int(skip))
+        page = verdicts.page(snapshot, self.wanted(request), order=order, limit=PAGE_LINES, skip=int(skip))
         return page | {"rows": [line_of(row) for row in page["rows"]]}
 
     def _verdict(self, snapshot: Snapshot, request: web.Request) -> Any:
@@ -155,25 +149,25 @@ class Explorer:
         rows = verdicts.of_event(snapshot, found["event_id"])
         others = [line_of(row) for row in rows if row["result_id"] != found["result_id"]]
         metrics = {found["metric"], *(row["metric"] for row in others)}
-        return verdict_of(found, self._links) | {
+        return verdict_of(found, self.links) | {
             "range": self._range(snapshot, found["metric"]),
             "ranges": {metric: self._range(snapshot, metric) for metric in metrics},
             "others": others,
         }
 
     def _charts(self, snapshot: Snapshot, request: web.Request) -> Any:
-        return charts.charts(snapshot, self._filter(request), partial(self._range, snapshot))
+        return charts.charts(snapshot, self.wanted(request), partial(self._range, snapshot))
 
     def _labels(self, snapshot: Snapshot, request: web.Request) -> Any:
         scale = partial(self._range, snapshot)
-        return charts.by_label(snapshot, self._filter(request), scale, self._product_labels)
+        return charts.by_label(snapshot, self.wanted(request), scale, self.product_labels)
 
     def _compare(self, snapshot: Snapshot, request: web.Request) -> Any:
         require = request.query.get("require", "")
         if require not in ("", *ANSWERS):
             raise BadFilterError(f"require must be one of {', '.join(ANSWERS)}, got {require[:40]!r}")
-        now = self._now()
-        found = look(snapshot, request.query, ranges=self._ranges, rising=self._rising, now=now)
+        now = self.now()
+        found = look(snapshot, request.query, ranges=self._ranges, rising=self.rising, now=now)
         key = (found.metric, found.label, *found.values)
         self._compared[key] = now, found
         self._compared.move_to_end(key)
@@ -183,19 +177,19 @@ class Explorer:
 
     def gauges(self) -> Iterator[SeriesGauge]:
         for key, (asked, found) in list(self._compared.items()):
-            if self._now() - asked < COMPARED_FOR:
+            if self.now() - asked < COMPARED_FOR:
                 yield SeriesGauge("answer", key, {"no worse": 1, "worse": -1}.get(found.answer, 0))
                 yield SeriesGauge("low", key, found.interval[0])
                 yield SeriesGauge("high", key, found.interval[1])
 
     def _people(self, snapshot: Snapshot, _: web.Request) -> Any:
-        found = calibrations(snapshot, self._scales)
+        found = calibrations(snapshot, self.scales)
         return {"sentences": [f"{one.metric}, {printable(one.judge, 60)}: {one.sentence()}" for one in found]}
 
     async def lines(self, result_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the lines of a list by result id, of the results that the store has by now."""
         try:
-            found = await self._read(lambda snapshot: verdicts.lines(snapshot, result_ids))
+            found = await self.read(lambda snapshot: verdicts.lines(snapshot, result_ids))
         except StoreError:
             return {}
         return {key: line_of(row) for key, row in found.items()}
@@ -209,11 +203,11 @@ class Explorer:
 
     def _report(self, snapshot: Snapshot, incident: Incident) -> IncidentReport:
         """Return the report of an incident; an open one changes with its answers."""
-        age = None if incident.ended_at else int(self._now().timestamp() / REPORT_SECONDS)
+        age = None if incident.ended_at else int(self.now().timestamp() / REPORT_SECONDS)
         key = (len(incident.alert_ids), age)
         known = self._reports.get(incident.incident_id)
         if known is None or known[0] != key:
-            report = report_on(snapshot, incident, ranges=self._ranges, product_labels=self._product_labels)
+            report = report_on(snapshot, incident, ranges=self._ranges, product_labels=self.product_labels)
             known = self._reports[incident.incident_id] = key, report
         return known[1]
 
@@ -256,7 +250,7 @@ def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda:
     """Build the explorer of the settings' store."""
     kept = settings.store
     return Explorer(
-        StoreReader(kept.path, on_damage=on_damage),
+        reader=StoreReader(kept.path, on_damage=on_damage),
         scales=build_metrics(settings),
         rising=rising_metrics(settings),
         product_labels=kept.product_labels,

@@ -61,7 +61,7 @@ async def explorer(
     """Serve a store on loopback; yield a client and the address."""
     port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
     shown = Explorer(
-        StoreReader(path),
+        reader=StoreReader(path),
         scales=SCALES,
         links=Links(TRACES, RECORDS, "qa.scores"),
         product_labels=product_labels,
@@ -86,8 +86,10 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
 
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
-    Explorer(StoreReader(path), scales=SCALES, links=Links(None, None, "qa.scores")).add_to(app)
-    Review(reader=StoreReader(path), publish=publish, who="ann", scales=SCALES, now=lambda: NOW).add_to(app)
+    links = Links(None, None, "qa.scores")
+    shown = Explorer(reader=StoreReader(path), scales=SCALES, links=links, now=lambda: NOW)
+    shown.add_to(app)
+    Review(explorer=shown, publish=publish, who="ann").add_to(app)
     async with _served(port, app) as (session, url):
         yield session, url, published
 

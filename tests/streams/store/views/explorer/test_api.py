@@ -191,7 +191,7 @@ async def test_a_gate_answers_by_its_status(tmp_path: Path) -> None:
     key = ("relevance", "version", "v7", "v8")
     gauges = [("answer", key, 1), ("low", key, found["interval"][0]), ("high", key, found["interval"][1])]
     assert list(made[0].gauges()) == gauges
-    made[0]._now = lambda: NOW + timedelta(hours=2)
+    made[0].now = lambda: NOW + timedelta(hours=2)
     assert list(made[0].gauges()) == []
 
 
