@@ -60,7 +60,7 @@ VERDICTS: Final[Mapping[str, AnyResult]] = {
     "asked": asked(11),
     "cached": asked(12, cached=True),
 }
-MESSAGES: Final = {"otlp_http": LogsData, "otlp_spans": TracesData}
+MESSAGES: Final[Mapping[str, Any]] = {"otlp_http": LogsData, "otlp_spans": TracesData}
 
 
 async def sent(kind: str, verdicts: Sequence[str], answers: Sequence[tuple[int, Any]] = ()) -> Any:

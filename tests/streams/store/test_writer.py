@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from schemas import JudgeTask, Scored
 from streams.errors import BadFilterError, StoreDamagedError, StoreError, StoreFullError, TooSlowError
-from streams.store import charts, query, verdicts
+from streams.store import charts, verdicts
 from streams.store.charts import HOUR_MS
 from streams.store.database import Snapshot, StoreReader, file_bytes, open_writer, set_aside
 from streams.store.query import Filter, Query, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds, text_row, unpacked
 from streams.store.writer import MAX_LABEL_VALUES, StoreWriter
-from tests.streams.results import START, at, failed, numbered, scored, task_of, unscored
+from tests.streams.results import START, at, numbered, scored, task_of
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record, task_record
 
 
@@ -259,14 +259,6 @@ def test_a_number_is_kept_as_it_is_and_summed_to_three_digits(store: StoreFile) 
         assert _drawn(snapshot)["scores"] == {0.235: 2}
 
 
-def test_unscored_and_failed_results_are_counted_and_in_no_mean(store: StoreFile) -> None:
-    store.write(result_record(scored(1, 4), 0), result_record(unscored(2), 1), result_record(failed(3), 2))
-    with store.snapshot() as snapshot:
-        found = _drawn(snapshot)
-    assert found["statuses"] == {"scored": 1, "unscored": 1, "failed": 1}
-    assert found["scores"] == {4: 1}
-
-
 def test_what_a_pack_has_shown_is_kept_beside_the_texts() -> None:
     task = task_of(
         scored(1, 3),
@@ -280,30 +272,6 @@ def test_what_a_pack_has_shown_is_kept_beside_the_texts() -> None:
     assert further["tool calls"] == "search  {}  none"
     assert further["policy"] == "Be brief."
     assert 0 < len(further["other answer"]) < 5_000
-
-
-@pytest.mark.parametrize(
-    ("limit", "asked", "found"),
-    [
-        (9, ("dust",), [5, 4, 3, 2, 1]),  # a prefix of a word matches
-        (9, ("dust", "wren"), [4]),
-        (9, ("dustw",), [5, 3]),
-        (2, ("dust",), [4, 2]),  # enough texts have the exact word: the latest ones
-        (2, ("dustw",), [5, 3]),
-    ],
-)
-def test_the_latest_texts_that_have_the_words(
-    store: StoreFile,
-    monkeypatch: pytest.MonkeyPatch,
-    limit: int,
-    asked: tuple[str, ...],
-    found: list[int],
-) -> None:
-    monkeypatch.setattr(query, "MAX_MATCHES", limit)
-    texts = ("Dust.", "dust", "dustwren", "dust of a wren", "Dustwren")
-    store.write(*(task_record(scored(number, 4), answer=text) for number, text in enumerate(texts)))
-    with store.snapshot() as snapshot:
-        assert query.matching_texts(snapshot, asked) == found
 
 
 HOURS = 80

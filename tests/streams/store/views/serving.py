@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiohttp import ClientSession, web
 
-from schemas import Alert, Label
+from schemas import Alert, Label, Selection
+from streams.store import verdicts
 from streams.store.database import StoreReader
 from streams.store.views.evidence import Links
 from streams.store.views.explorer import Explorer
+from streams.store.views.labels import label_of, parse_score
 from streams.store.views.review import Review
 from streams.web.access import BasicAuth
 from streams.web.port import Port
@@ -86,8 +88,13 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
 
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
-    links = Links(None, None, "qa.scores")
-    shown = Explorer(reader=StoreReader(path), scales=SCALES, links=links, now=lambda: NOW)
+    shown = Explorer(
+        reader=StoreReader(path),
+        scales=SCALES,
+        links=Links(TRACES, RECORDS, "qa.scores"),
+        product_labels=("prompt_version",),
+        now=lambda: NOW,
+    )
     shown.add_to(app)
     Review(explorer=shown, publish=publish, who="ann").add_to(app)
     async with _served(port, app) as (session, url):
@@ -136,3 +143,59 @@ def alert(
     """Return an alert that was raised this many seconds after START."""
     fields = {"labels": dict(labels), "fingerprint": "f1", "started_at": at(started), **further}
     return results.alert(f"{name:0<32}", kind, raised, **fields)
+
+
+EVIL: Final = "[x](javascript:alert(1)) <script> `"
+CLAIM: Final = {
+    "claim_span": "It opens the garage.", "claim_start": 28, "claim_end": 48, "pages": [2], "page": 2,
+    "page_start": 4, "page_end": 30, "supported": False, "relevant": True, "justification": EVIL,
+}  # fmt: skip
+ANSWER: Final = "The key is in the cupboard. It opens the garage.\n\n" + "long " * 200
+TEXTS: Final[dict[str, Any]] = {
+    "question": "Where is the\nDustwren key?",
+    "answer": ANSWER,
+    "context": {"Page-1": "No.", "Page-2": "So: The key hangs by the door."},
+}
+
+
+def fill_whole(store: StoreFile) -> None:
+    """Store answers that get worse with a new prompt, of all statuses and kinds, with alerts and a label."""
+    results = [
+        scored(
+            number, 1 + number % 3 if number >= 20 else 5 - number % 2, seconds=number * 300.0,
+            labels={"app": "docs" if number % 2 else "a&b=c", "prompt_version": f"v{7 + (number >= 20)}"},
+            justification=EVIL, probability=(1.0, 0.5)[number % 2], fingerprint=("f1", "f2")[number == 3],
+        )
+        for number in range(40)
+    ]  # fmt: skip
+    fact = {"item": "A fact.", "matched": True, "reference_start": 1, "reference_end": 4}
+    coverage = scored(4, 3, metric="coverage", seconds=1200.0)
+    records = [
+        *map(result_record, results, range(40)),
+        result_record(unscored(40, seconds=9000.0), 40),
+        result_record(failed(41, seconds=9300.0), 41),
+        result_record(scored(5, 2, replay_id="again"), 42),
+        result_record(coverage, 43, evidence={"facts": [fact], "organization": 1}),
+        task_record(coverage, **TEXTS, reference="A fact stands here."),
+    ]
+    corrected = {
+        "corrections": [{"kind": "score_lowered", "detail": "5 to 1"}],
+        "evidence": {"claims": [CLAIM]},
+    }
+    records[30] = result_record(results[30], 30, **corrected)
+    records += [task_record(one, **TEXTS, offset=place) for place, one in enumerate(results[28:32], start=1)]
+    began = 20 * 300.0
+    alerts = [
+        alert("a", 8400, started=began),
+        alert("b", 8700, started=began, labels={"app": "docs"}),
+    ]
+    records += [
+        Record(TOPICS.alerts, 0, place, one.model_dump_json().encode()) for place, one in enumerate(alerts)
+    ]
+    store.write(*records)
+    of_kinds(store.path)
+    with store.snapshot() as snapshot:
+        verdict = verdicts.one(snapshot, results[30].result_id) or {}
+    human, chosen = parse_score(verdict, 2, SCALES), Selection(kind="random", probability=0.5)
+    label = label_of(verdict, human, who="ann", moment=NOW.isoformat(), note="no", selection=chosen)
+    put(store.path, label)

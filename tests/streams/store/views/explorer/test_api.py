@@ -4,75 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from streams.settings.outputs import BasicAuthSettings
 from streams.store.records import milliseconds
-from streams.store.views.evidence import EvidenceItem, Links, items_of, pieces
+from streams.store.views.evidence import EvidenceItem, pieces
 from streams.store.views.explorer import Explorer
 from streams.web.access import BasicAuth
 from tests.streams.results import at, scored
-from tests.streams.store.records import StoreFile, result_record, task_record
-from tests.streams.store.views.serving import NOW, TRACES, explorer, fill, get
-
-
-@pytest.mark.parametrize(
-    ("query", "count", "first"),
-    [
-        ("status=scored", 20, 1),
-        ("", 22, 1),
-        ("order=best&status=scored", 20, 5),
-        ("min=2&max=3", 8, 2),
-        ("label=app=support", 10, 1),
-        ("label=app=support&label=tenant=a%26b%3Dc&max=1", 2, 1),
-        ("label=app=nobody", 0, None),
-        ("status=failed&order=newest", 1, None),
-        ("q=dustwren", 1, 1),
-        ("q=dust", 1, 1),
-        ("q=dustwren+garage", 0, None),
-        ("event=e3", 1, 4),
-        ("since=2025-03-14T14:10:00Z&status=scored", 10, 1),
-        ("since=2h&until=2025-03-14T14:01:00Z&status=scored", 1, 1),
-        ("evaluator=f1&metric=relevance", 22, 1),
-        ("evaluator=f2", 0, None),
-        ("correction=any", 0, None),
-        ("replay=1", 0, None),
-    ],
-)
-async def test_filters(tmp_path: Path, query: str, count: int, first: int | None) -> None:
-    path = tmp_path / "s"
-    fill(path)
-    async with explorer(path) as (session, url):
-        page = await get(session, url, f"/explore/api/verdicts?{query}")
-        assert page["count"] == count
-        assert (page["rows"][0]["score"] if page["rows"] else None) == first
-        found = await get(session, url, f"/explore/api/charts?{query}")
-        scores = found["scores"]
-        assert sum(sum(one["statuses"].values()) for one in scores.values()) >= count
-        points = sum(point[4] for line in found["lines"] for point in line["points"])
-        assert points == sum(sum(one["scores"].values()) for one in scores.values())
-        assert sum(judged for _, _, judged in found["cost"]) == count
-
-
-async def test_lists_have_question_and_answer(tmp_path: Path) -> None:
-    claim = {"claim_span": "It floats.", "supported": False, "relevant": True}
-    first, second = scored(1, 1), scored(2, 2)
-    records = [
-        result_record(first, 1, evidence={"claims": [claim]}), result_record(second, 2),
-        task_record(first, question="Does\nit float?", answer="Yes.\n\nIt floats. " + "x" * 500),
-    ]  # fmt: skip
-    StoreFile(tmp_path / "s").write(*records)
-    async with explorer(tmp_path / "s") as (session, url):
-        rows = (await get(session, url, "/explore/api/verdicts"))["rows"]
-    assert [row["question"] for row in rows] == ["Does it float?", None]
-    assert rows[0]["answer"] == "Yes. It floats. " + "x" * 184  # 200 characters
-    assert rows[1]["answer"] is None
-    assert rows[0]["reason"].startswith("not supported: It floats")
+from tests.streams.store.records import StoreFile, result_record
+from tests.streams.store.views.serving import NOW, explorer, fill, get
 
 
 async def test_a_new_value_of_a_product_label_is_marked(tmp_path: Path) -> None:
@@ -92,48 +36,6 @@ async def test_a_new_value_of_a_product_label_is_marked(tmp_path: Path) -> None:
     async with explorer(tmp_path / "s", product_labels=("prompt_version",)) as (session, url):
         found = await get(session, url, "/explore/api/labels?since=2025-03-14T15:01:00Z")
     assert found["changes"] == []
-
-
-@pytest.mark.parametrize(
-    ("query", "says"),
-    [
-        ("min=x", "min must be a whole score"),
-        ("since=yesterday", "since must be a time"),
-        ("status=good", "status must be one of"),
-        ("label=app", "label must be name=value"),
-        ("order=upwards", "order must be one of"),
-        ("skip=-1", "skip must be a number"),
-        ("since=9999999999999d", "since must be a time"),
-    ],
-)
-async def test_an_invalid_filter_is_named(tmp_path: Path, query: str, says: str) -> None:
-    fill(tmp_path / "s")
-    async with explorer(tmp_path / "s") as (session, url):
-        assert says in (await get(session, url, f"/explore/api/verdicts?{query}", 400))["error"]
-
-
-async def test_a_verdict_has_texts_links_and_range(tmp_path: Path) -> None:
-    fill(tmp_path / "s")
-    result = scored(0, 1, seconds=0.0)
-    async with explorer(tmp_path / "s") as (session, url):
-        found = await get(session, url, f"/explore/api/verdict/{result.result_id}")
-        assert found["texts"]["question"] == "Where is the Dustwren?"
-        assert found["texts"]["answer"] == [["In the cupboard.", []]]
-        assert found["links"]["record"] == "https://kafka.example/qa.scores/0?o=0"
-        assert found["links"]["trace"] is None
-        assert found["range"] == [1, 5]
-        for key in ("0" * 32, "nonsense", "%00"):
-            assert "nothing" in (await get(session, url, f"/explore/api/verdict/{key}", 404))["error"]
-
-
-def test_links_escape_what_an_event_says() -> None:
-    links = Links(TRACES, None, "qa.scores")
-    source = {"topic": "t", "partition": 0, "offset": 1}
-    made = links.of(
-        {"trace_id": "a/../b?x=1#", "span_id": None, "source": source}, {"partition": 0, "offset": 0}
-    )
-    assert made["trace"] == "https://traces.example/t/a%2F..%2Fb%3Fx%3D1%23?s="
-    assert made["record"] is None
 
 
 async def test_without_a_store_the_page_says_what_to_do(tmp_path: Path) -> None:
@@ -199,13 +101,6 @@ def _item(number: int, *spans: tuple[str, int, int]) -> EvidenceItem:
     return EvidenceItem(number=number, kind="claim", upheld=True, text="", why="", spans=spans)
 
 
-def test_a_text_is_cut_where_items_begin_and_end() -> None:
-    """Items may overlap: "bc" is 1, "cd" is 2, so "c" has both."""
-    items = [_item(1, ("answer", 1, 3)), _item(2, ("answer", 2, 4)), _item(3, ("reference", 0, 5))]
-    assert pieces("abcde", "answer", items) == [("a", []), ("b", [1]), ("c", [1, 2]), ("d", [2]), ("e", [])]
-    assert pieces("", "answer", items) == []
-
-
 _SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12)
 
 
@@ -219,36 +114,3 @@ def test_pieces_are_the_text(text: str, spans: list[tuple[int, int]]) -> None:
     marked = [numbers for part, numbers in found for _ in part]
     for place, numbers in enumerate(marked):
         assert numbers == [one.number for one in items if one.spans[0][1] <= place < one.spans[0][2]]
-
-
-def test_claims_and_facts_are_read() -> None:
-    """A claim is upheld if it is supported and relevant; its page is found by number."""
-    claim = {
-        "claim_span": "x", "claim_start": 0, "claim_end": 4, "pages": [7], "supported": True,
-        "relevant": True, "page": 7,
-        "page_start": 3, "page_end": 9, "justification": "says so",
-    }  # fmt: skip
-    [item] = items_of({"claims": [claim]}, ["page 7"])
-    assert (item.kind, item.upheld, item.why) == ("claim", True, "says so")
-    assert item.spans == (("answer", 0, 4), ("page 7", 3, 9))
-    assert not items_of({"claims": [claim | {"relevant": False}]})[0].upheld
-    fact = {"item": "f", "reference_start": 1, "reference_end": 2, "matched": False, "answer_span": None}
-    [one] = items_of({"facts": [fact], "conclusions": [], "terms": []})
-    assert (one.kind, one.upheld, one.spans) == ("fact", False, (("reference", 1, 2),))
-
-
-@pytest.mark.parametrize(
-    "evidence",
-    [
-        None,
-        3,
-        [],
-        "x",
-        {"claims": "x"},
-        {"claims": [3, None]},
-        {"facts": [{"reference_start": -1, "reference_end": "9"}]},
-    ],
-)
-def test_evidence_of_another_form_shows_nothing_and_breaks_nothing(evidence: Any) -> None:
-    for item in items_of(evidence):
-        assert item.spans == ()

@@ -232,4 +232,3 @@ async def test_the_queue_tells_how_many_labels_are_missing(tmp_path: Path) -> No
         assert said.startswith("People would give 3.00 (")
         assert " more for ±0.2." in said or said.endswith("cannot reach that.")
         assert sum(one["policy"] == "again/1" for one in queue["tasks"]) <= 1
-        await get(session, url, "/review/api/queue?aim=wide", status=400)

@@ -13,7 +13,6 @@ from aiohttp import ClientSession
 from schemas import Label
 from streams.errors import BadFilterError
 from streams.store import verdicts
-from streams.store.database import StoreReader
 from streams.store.query import Filter
 from streams.store.views.agreement import agreements
 from streams.store.views.export import flat
@@ -59,19 +58,6 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
     assert all(task.selection.probability is None for task in tasks)
     assert [bool(row and row["corrected"]) for row in rows[:5]] == [True] * 5
     assert {row["score"] for row in rows[5:] if row} == {1, 5}
-
-
-@pytest.mark.parametrize(
-    ("kind", "size", "says"),
-    [("all", 5, "kind"), ("random", 0, "size"), ("random", 501, "size"), ("incident", 5, "incident")],
-)
-def test_an_invalid_queue_is_refused(tmp_path: Path, kind: str, size: int, says: str) -> None:
-    fill(tmp_path / "s")
-    with (
-        StoreReader(tmp_path / "s").snapshot() as snapshot,
-        pytest.raises(BadFilterError, match=f"^{says} must be"),
-    ):
-        choose(snapshot, Filter(), kind=kind, size=size, start=b"\0" * 16)
 
 
 async def _send(session: ClientSession, url: str, token: str, body: Any, **headers: str) -> tuple[int, Any]:
@@ -216,22 +202,3 @@ def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> No
     ]
     found = [(one.policy, len(one.pairs), one.same) for one in agreements(said)]
     assert found == [("doubt", 1, 1), ("random", 2, 1)]
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b'{"result_id": "00", "score": 1}', "line 1: the store has no verdict"),
-        (b"result_id,score\n%s,x" % _RESULT.result_id.encode(), "line 2 cannot be used"),
-        (
-            b"result_id,score\n%s,2.5" % _RESULT.result_id.encode(),
-            "line 2 cannot be used: score must be a whole number",
-        ),
-        (b"{\n", "line 1 is not JSON"),
-        (b"\xff", "UTF-8"),
-    ],
-)
-def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, data: bytes, says: str) -> None:
-    fill(tmp_path / "s")
-    with StoreFile(tmp_path / "s").snapshot() as snapshot, pytest.raises(BadFilterError, match=says):
-        read_labels(data, snapshot, who="bob", scales={})
