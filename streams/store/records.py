@@ -94,7 +94,7 @@ def result_row(raw: bytes, *, partition: int, offset: int) -> dict[str, Any]:
         "status": result.status,
         "score": _score(result),
         "at": at,
-        "day": day_of(at),
+        "day": at // DAY_MS,
         "judged": milliseconds(result.times.judged_at),
         "probability": result.sampling.probability,
         "cluster": result.sampling.cluster,
@@ -162,11 +162,6 @@ def clean(text: str) -> str:
 def milliseconds(moment: datetime) -> int:
     """Return milliseconds since 1970."""
     return round(moment.timestamp() * 1000)
-
-
-def day_of(at: int) -> int:
-    """Return the day of a time in milliseconds, since 1970 (UTC)."""
-    return at // DAY_MS
 
 
 def pack(data: bytes) -> bytes:

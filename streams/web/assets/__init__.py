@@ -1,1 +1,0 @@
-"""Styles and scripts that all pages share."""
