@@ -14,7 +14,7 @@ import yaml
 
 from tests.places import ROOT
 from tests.streams.results import scored
-from tests.streams.store.records import StoreFile, result_record
+from tests.streams.store.records import StoreFile
 from tests.streams.store.views.serving import explorer
 from tests.toolbox import run, tool
 
@@ -133,7 +133,7 @@ def _store(path: Path, new: int | None) -> Path:
             labels={"prompt_version": f"v{7 + number % 2}"})
         for number in range(20 if new is None else 4_000)
     ]  # fmt: skip
-    StoreFile(path).write(*(result_record(one, number) for number, one in enumerate(results)))
+    StoreFile(path).write(*results)
     return path
 
 

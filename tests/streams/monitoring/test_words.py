@@ -30,7 +30,6 @@ from streams.store.views.report import card
 from tests.streams.cli.processes import call, is_ours
 from tests.streams.monitoring.broker import OBSERVATIONS, Broker, monitors
 from tests.streams.results import alert, at, scored, task_of
-from tests.streams.store.records import Record as Stored
 from tests.streams.store.records import StoreFile
 from tests.threaded_broker import broker_in_thread
 
@@ -263,7 +262,7 @@ def test_the_command_asks_for_it(
     fell = alert("a" * 32)
     part = alert("b" * 32, labels={"app": "docs"}, seconds=90_000)
     for name, one in (("whole", fell), ("part", part)):
-        StoreFile(tmp_path / name).write(Stored(TOPICS.alerts, 0, 0, one.model_dump_json().encode()))
+        StoreFile(tmp_path / name).write(one)
     with broker_in_thread(topics={TOPICS.observations: 1}) as servers:
         for name in filter(is_ours, list(os.environ)):
             monkeypatch.delenv(name)

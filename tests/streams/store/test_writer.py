@@ -242,7 +242,7 @@ def test_deleted_texts_leave_the_index_and_the_file(store: StoreFile) -> None:
 def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(store: StoreFile) -> None:
     users = MAX_LABEL_VALUES + 50
     results = [scored(number, 3, labels={"app": "a", "user": f"u{number}"}) for number in range(users)]
-    store.write(*(result_record(one, number) for number, one in enumerate(results)))
+    store.write(*results)
     assert store.count(labels=(("app", "a"),)) == users
     assert store.count(labels=(("user", f"u{users - 1}"),)) == 1
     assert store.count(labels=(("user", "u0"), ("app", "a"))) == 1

@@ -14,12 +14,12 @@ from schemas import Failed, Scored, Unscored
 from streams.cli.main import app, run
 from tests.streams.cli.conftest import Command
 from tests.streams.results import failed, scored, unscored
-from tests.streams.store.records import StoreFile, result_record
+from tests.streams.store.records import StoreFile
 
 
 def store_of(folder: Path, *results: Scored | Unscored | Failed) -> Path:
     file = StoreFile(folder / "store.sqlite3")
-    file.write(*(result_record(one, number) for number, one in enumerate(results)))
+    file.write(*results)
     return file.path
 
 

@@ -21,7 +21,7 @@ from streams.web.access import BasicAuth
 from streams.web.port import Port
 from tests.streams import results
 from tests.streams.results import START, at, failed, scored, unscored
-from tests.streams.store.records import TOPICS, Record, StoreFile, result_record, task_record
+from tests.streams.store.records import StoreFile, result_record, task_record
 
 NOW = START + timedelta(hours=2)
 
@@ -84,7 +84,7 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
 
     async def publish(label: Label) -> None:
         published.append(label)
-        put(path, label)
+        StoreFile(path).write(label)
 
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
@@ -101,11 +101,6 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
         yield session, url, published
 
 
-def put(path: Path, label: Label) -> None:
-    """Store a label, as the store's agent does."""
-    StoreFile(path).write(Record(TOPICS.labels, 0, 0, label.model_dump_json().encode()))
-
-
 def fill(path: Path) -> None:
     """Store twenty scored answers (1, 2, 3, 4, 5 in turn), one unscored and one failed."""
     results: list[Any] = [
@@ -117,7 +112,7 @@ def fill(path: Path) -> None:
     ]  # fmt: skip
     results += [unscored(20), failed(21)]
     texts = task_record(results[0], question="Where is the Dustwren?", answer="In the cupboard.")
-    StoreFile(path).write(*(result_record(one, number) for number, one in enumerate(results)), texts)
+    StoreFile(path).write(*results, texts)
 
 
 async def get(session: ClientSession, url: str, path: str, status: int = 200) -> Any:
@@ -133,7 +128,7 @@ def of_kinds(path: Path) -> dict[str, str]:
         scored(100, score, metric=metric).model_copy(update={"kind": kind, "value": value})
         for metric, (kind, value, score) in found.items()
     ]
-    StoreFile(path).write(*(result_record(one, number) for number, one in enumerate(made, start=100)))
+    StoreFile(path).write(*made)
     return {one.metric: one.result_id for one in made}
 
 
@@ -189,13 +184,10 @@ def fill_whole(store: StoreFile) -> None:
         alert("a", 8400, started=began),
         alert("b", 8700, started=began, labels={"app": "docs"}),
     ]
-    records += [
-        Record(TOPICS.alerts, 0, place, one.model_dump_json().encode()) for place, one in enumerate(alerts)
-    ]
-    store.write(*records)
+    store.write(*records, *alerts)
     of_kinds(store.path)
     with store.snapshot() as snapshot:
         verdict = verdicts.one(snapshot, results[30].result_id) or {}
     human, chosen = parse_score(verdict, 2, SCALES), Selection(kind="random", probability=0.5)
     label = label_of(verdict, human, who="ann", moment=NOW.isoformat(), note="no", selection=chosen)
-    put(store.path, label)
+    StoreFile(store.path).write(label)

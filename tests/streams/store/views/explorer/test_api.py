@@ -23,7 +23,7 @@ async def test_a_new_value_of_a_product_label_is_marked(tmp_path: Path) -> None:
     """v8, which comes 60 minutes after v7, is marked; v7, an app, and what was there before are not."""
     labels = [{"prompt_version": f"v{7 + (number >= 60)}", "app": f"a{number}"} for number in range(90)]
     results = [scored(number, 3, labels=one, seconds=60.0 * number) for number, one in enumerate(labels)]
-    StoreFile(tmp_path / "s").write(*(result_record(one, number) for number, one in enumerate(results)))
+    StoreFile(tmp_path / "s").write(*results)
     marked = [{"at": milliseconds(at(3600)), "text": "prompt_version=v8"}]
     async with explorer(tmp_path / "s", product_labels=("prompt_version",)) as (session, url):
         for query, changes in (
@@ -76,7 +76,7 @@ async def test_a_gate_answers_by_its_status(tmp_path: Path) -> None:
         scored(number, 4 if number % 2 else 2, labels={"version": f"v{7 + number % 2}"})
         for number in range(400)
     ]
-    StoreFile(tmp_path / "s").write(*(result_record(one, number) for number, one in enumerate(results)))
+    StoreFile(tmp_path / "s").write(*results)
     query, made = "metric=relevance&label=version%3Dv7,v8&margin=1", list[Explorer]()
     async with explorer(tmp_path / "s", made=made) as (session, url):
         address = f"{url}/explore/api/compare?{query}"

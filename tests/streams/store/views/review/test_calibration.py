@@ -27,7 +27,7 @@ from streams.worker.worker import Worker
 from tests.integration.deadlines import until
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, StoreFile, result_record
-from tests.streams.store.views.serving import NOW, SCALES, explorer, get, put, review
+from tests.streams.store.views.serving import NOW, SCALES, explorer, get, review
 
 _KNOWN = Selection(kind="random", probability=0.5, policy="random/1", drawn=40, drawn_at=NOW)
 
@@ -38,7 +38,7 @@ def _judged(path: Path, count: int = 80, **common: Any) -> list[Scored]:
         scored(number, 2 + 2 * (number % 2), labels={"app": "a" if number % 4 < 2 else "b"}, **common)
         for number in range(count)
     ]
-    StoreFile(path).write(*(result_record(one, number) for number, one in enumerate(made)))
+    StoreFile(path).write(*made)
     return made
 
 
@@ -46,7 +46,8 @@ def _label(path: Path, result: Scored, score: int | None, selection: Selection, 
     with StoreFile(path).snapshot() as snapshot:
         verdict = verdicts.one(snapshot, result.result_id) or {}
     human = parse_score(verdict, score, SCALES)
-    put(path, label_of(verdict, human, who=who, moment=NOW.isoformat(), note="", selection=selection))
+    label = label_of(verdict, human, who=who, moment=NOW.isoformat(), note="", selection=selection)
+    StoreFile(path).write(label)
 
 
 def _found(path: Path) -> JudgedSeries:
@@ -173,7 +174,7 @@ def test_draws_of_a_growing_store_are_joined(tmp_path: Path) -> None:
         one.model_copy(update={"times": one.times.model_copy(update={"judged_at": later})})
         for one in [scored(number, 2, seconds=4000) for number in range(1000, 1080)]
     ]
-    StoreFile(path).write(*(result_record(one, 1000 + place) for place, one in enumerate(late)))
+    StoreFile(path).write(*late)
     first = _KNOWN.model_copy(update={"drawn": 20, "drawn_at": max(one.times.judged_at for one in made)})
     second = _KNOWN.model_copy(
         update={"drawn": 20, "probability": 0.25, "drawn_at": early + timedelta(hours=2)}
@@ -191,7 +192,7 @@ def test_draws_keep_their_probability(tmp_path: Path, kind: str) -> None:
     """Of 10 failed and 70 passed, 20 drawn: all failed and 10 passed of 70; by error all alike at first."""
     path = tmp_path / "s"
     made = [scored(number, 1 if number < 10 else 4) for number in range(80)]
-    StoreFile(path).write(*(result_record(one, number) for number, one in enumerate(made)))
+    StoreFile(path).write(*made)
     scores = {one.result_id: one.score for one in made}
     with StoreFile(path).snapshot() as snapshot:
         tasks = choose(snapshot, Filter(), kind=kind, size=20, start=b"\x40" * 16, scales=SCALES, now=NOW)

@@ -20,7 +20,7 @@ from streams.store.views.labels import all_labels, exported, read_labels
 from streams.store.views.review import TOKEN_HEADER, Task, choose
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
-from tests.streams.store.views.serving import SCALES, fill, get, of_kinds, put, review
+from tests.streams.store.views.serving import SCALES, fill, get, of_kinds, review
 
 _RESULT = scored(7, 3, seconds=420.0)
 
@@ -155,7 +155,7 @@ def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: Literal["csv
     with StoreFile(path).snapshot() as snapshot:
         labels = read_labels(data, snapshot, who="bob", scales=SCALES)
     for label in labels:
-        put(path, label)
+        StoreFile(path).write(label)
     with StoreFile(path).snapshot() as snapshot:
         text = exported(snapshot, form)
         again = read_labels(text.encode(), snapshot, who="x", scales=SCALES)
