@@ -75,7 +75,7 @@ class Explorer:
     def add_to(self, app: web.Application, *, refusal: str | None = None) -> None:
         """Add the pages to an application, or the reason why all requests are refused."""
         if refusal is not None:
-            app.router.add_get("/explore{rest:.*}", _refusing(refusal))
+            app.router.add_get("/explore{rest:.*}", partial(_refuse, refusal))
             return
         add_assets(app, "streams.store.views.assets", _PAGES | {f"/explore/{name}": name for name in _FILES})
         answers: dict[str, Answer] = {
@@ -229,11 +229,8 @@ class Explorer:
         }
 
 
-def _refusing(reason: str) -> Callable[[web.Request], Any]:
-    async def refuse(_: web.Request) -> web.Response:
-        return web.Response(status=403, text=reason)
-
-    return refuse
+async def _refuse(reason: str, _: web.Request) -> web.Response:
+    return web.Response(status=403, text=reason)
 
 
 def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:

@@ -19,9 +19,11 @@ import pytest
 
 from streams.errors import BadFilterError
 from streams.store import query
+from streams.store.records import TextsKept, text_row, unpacked
 from streams.store.views.evidence import EvidenceItem, Links, items_of, pieces
+from streams.store.views.incidents import LATEST, find, group, summary_of
 from streams.store.views.labels import read_labels
-from tests.streams.results import scored
+from tests.streams.results import scored, task_of
 from tests.streams.store.records import StoreFile, task_record
 from tests.streams.store.views import serving
 from tests.streams.store.views.serving import SCALES, fill_whole
@@ -40,11 +42,14 @@ async def page(store: StoreFile, path: str) -> Any:
     return [answer.status, found]
 
 
-def refused(store: StoreFile, data: str, *, known: bool = False) -> str:
-    """Return why labels cannot be imported."""
-    with store.snapshot() as snapshot, pytest.raises(BadFilterError) as error:
-        read_labels(data.encode("latin-1"), snapshot, who="bob", scales=SCALES if known else {})
-    return str(error.value)
+def labels(store: StoreFile, data: str, *, known: bool = True) -> Any:
+    """Return what labels say in the terms of their metrics, or why they cannot be imported."""
+    with store.snapshot() as snapshot:
+        try:
+            found = read_labels(data.encode("latin-1"), snapshot, who="bob", scales=SCALES if known else {})
+        except BadFilterError as error:
+            return str(error)
+    return [[one.score, one.kind, one.value, one.judge_score, one.judge_value] for one in found]
 
 
 def matches(_: StoreFile, limit: int, *words: str) -> list[int]:
@@ -73,10 +78,31 @@ def cut(_: StoreFile, text: str, *spans: tuple[str, int, int]) -> Any:
     return pieces(text, "answer", items)
 
 
+def incidents(_: StoreFile, *alerts: tuple[str, float, dict[str, Any]], key: str = LATEST) -> Any:
+    """Return the incidents of alerts, the latest first, and the one that a key means in each metric."""
+    made = [serving.alert(name, raised, **further) for name, raised, further in alerts]
+    found = group(made)[::-1]
+    assert group([*made[::-1], *made]) == found[::-1], "the order and repetitions of alerts mean nothing"
+    keys = {(key, metric): find(found, key, metric=metric) for metric in (None, "relevance", "coverage")}
+    keys |= {(one.alert_id[0], None): find(found, one.alert_id) for one in made}
+    return {
+        "incidents": [summary_of(one) for one in found],
+        "found": [[key, metric, one and one.incident_id] for (key, metric), one in keys.items()],
+    }
+
+
+def kept(_: StoreFile, texts: TextsKept, **fields: Any) -> Any:
+    """Return the texts of a task that are kept, and the words that are searched."""
+    packed, words = text_row(task_of(scored(1, 3), **fields), texts)[2:]
+    return [unpacked(packed), words]
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "evidence": lambda _, evidence, *pages: items_of(evidence, pages),
-    "label refused": refused,
-    "label refused, with settings": partial(refused, known=True),
+    "incidents": incidents,
+    "kept texts": lambda store, texts, fields: kept(store, texts, **fields),
+    "labels": labels,
+    "labels, without settings": partial(labels, known=False),
     "links": links,
     "matching texts": matches,
     "page": page,

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import JudgeTask, Scored
+from schemas import Scored
 from streams.errors import BadFilterError, StoreDamagedError, StoreError, StoreFullError, TooSlowError
 from streams.store import charts, verdicts
 from streams.store.charts import HOUR_MS
 from streams.store.database import Snapshot, StoreReader, file_bytes, open_writer, set_aside
 from streams.store.query import Filter, Query, parse
-from streams.store.records import DAY_MS, Decoder, milliseconds, text_row, unpacked
+from streams.store.records import DAY_MS, Decoder, milliseconds
 from streams.store.writer import MAX_LABEL_VALUES, StoreWriter
-from tests.streams.results import START, at, numbered, scored, task_of
+from tests.streams.results import START, at, numbered, scored
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record, task_record
 
 
@@ -169,16 +169,7 @@ def test_hostile_texts_are_kept_as_they_are(store: StoreFile) -> None:
             verdicts.page(snapshot, Filter(words=words), order="worst", limit=5)
 
 
-def test_texts_are_kept_as_the_settings_say(store: StoreFile) -> None:
-    result = scored(1, 3)
-    long = task_record(result, answer="a" * 1_000, context={"Page-1": "p" * 1_000})
-    store.write(result_record(result), long, texts="excerpt")
-    with store.snapshot() as snapshot:
-        found = verdicts.one(snapshot, result.result_id)
-    assert found is not None
-    assert found["texts"]["answer"] == "a" * 300
-    assert found["texts"]["context"] == {"Page-1": "p" * 300}
-    assert found["texts"]["excerpt"] is True
+def test_topics_are_read_as_the_settings_say() -> None:
     assert Decoder(TOPICS, ("coverage",), "none").topics == ["qa.scores", "qa.alerts", "qa.labels"]
     assert "judge.tasks.coverage" in Decoder(TOPICS, ("coverage",), "full").topics
 
@@ -257,21 +248,6 @@ def test_a_number_is_kept_as_it_is_and_summed_to_three_digits(store: StoreFile) 
         rows = verdicts.page(snapshot, Filter(), order="worst", limit=10)["rows"]
         assert {row["score"] for row in rows} == {0.23456, 0.2351}
         assert _drawn(snapshot)["scores"] == {0.235: 2}
-
-
-def test_what_a_pack_has_shown_is_kept_beside_the_texts() -> None:
-    task = task_of(
-        scored(1, 3),
-        messages=[{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}],
-        tool_calls=[{"name": "search", "arguments": "{}", "result": "none"}],
-        other_answer="x" * 5_000,
-        fields={"policy": "Be brief."},
-    )
-    further = unpacked(text_row(JudgeTask.model_validate(task.model_dump()), "excerpt")[2])["further"]
-    assert further["messages"] == "user  Hello\nassistant  Hi"
-    assert further["tool calls"] == "search  {}  none"
-    assert further["policy"] == "Be brief."
-    assert 0 < len(further["other answer"]) < 5_000
 
 
 HOURS = 80

@@ -169,6 +169,7 @@ def fill_whole(store: StoreFile) -> None:
         *map(result_record, results, range(40)),
         result_record(unscored(40, seconds=9000.0), 40),
         result_record(failed(41, seconds=9300.0), 41),
+        result_record(unscored(42, metric="toxicity", seconds=9400.0), 44),
         result_record(scored(5, 2, replay_id="again"), 42),
         result_record(coverage, 43, evidence={"facts": [fact], "organization": 1}),
         task_record(coverage, **TEXTS, reference="A fact stands here."),

@@ -116,17 +116,6 @@ async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
         }
         shown = await get(session, url, f"/explore/api/verdict/{ids['refusal']}")
         assert (shown["result"]["kind"], shown["value"], shown["score"]) == ("label", "partly", 1)
-        for metric, score, says in (
-            ("refusal", "rude", "must be a label of refusal (answered, partly, refused)"),
-            ("refusal", 2, "must be a label"),
-            ("toxicity", 1, "must be true or false"),
-            ("near", 1.5, "must be 0 to 1"),
-            ("near", True, "must be 0 to 1"),
-        ):
-            status, said = await _send(
-                session, url, queue["token"], {"result_id": ids[metric], "score": score}
-            )
-            assert (status, says in said["error"]) == (400, True), said
         given = (("refusal", "refused"), ("toxicity", False), ("near", 0.75), ("near", None))
         for metric, chosen in given:
             body: dict[str, Any] = {"result_id": ids[metric], "score": chosen}
