@@ -25,7 +25,6 @@ from streams.cli.running import BadUsageError, CommandError, emit
 from streams.cli.session import Session
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metrics
-from streams.kafka.topics.grants import produce_grants, tail_grants
 from streams.monitoring.anchors import FEWEST, AnchorWatch, Enrolment, anchor_id
 from streams.monitoring.enrolment import KnownAnchors
 from streams.monitoring.rejudging import task_again
@@ -169,20 +168,16 @@ def _scored(chosen: Candidates, results: Mapping[str, list[Scored]], is_bad: IsB
 async def read_anchors(call: Session) -> KnownAnchors:
     """Read the anchors of all metrics."""
     topic, known = call.settings.topics.anchors, KnownAnchors()
-    reader = call.reader(tail_grants(topic))
-    if topic not in (topics := await reader.topics()):
-        raise call.no_topic(topic, topics)
+    reader = await call.reader(topic)
     await known.read(reader, topic)
     return known
 
 
 async def write_anchors(call: Session, anchors: Mapping[str, Anchor | None]) -> None:
     """Write anchors by id; None removes one."""
-    topic = call.settings.topics.anchors
-    async with call.producer(produce_grants(topic)) as producer:
+    async with call.sending(call.settings.topics.anchors) as send:
         for key, anchor in anchors.items():
-            value = None if anchor is None else anchor.model_dump_json().encode()
-            await producer.send_and_wait(topic, value, key=key.encode())
+            await send(anchor, key)
 
 
 async def remove_anchors(call: Session, names: Collection[str], *, yes: bool) -> None:
@@ -215,7 +210,7 @@ async def tell_status(call: Session, metric: str | None, *, as_json: bool) -> No
     """Print what became of each metric's anchors, by the monitor's saved state."""
     known, topic = await read_anchors(call), call.settings.topics.monitor_state
     saved: dict[str, dict[str, _Saved]] = {}
-    async for record in call.reader(tail_grants(topic)).read(topic):
+    async for record in (await call.reader(topic)).read(topic):
         key = json.loads(record.key or b"[]")
         if record.value is not None and len(key) > 1 and not key[3]:  # not a mark, and of the whole traffic
             saved.setdefault(key[1], {})[key[2]] = _SAVED.validate_json(zlib.decompress(record.value))

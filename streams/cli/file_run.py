@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import typer
-from pydantic import ValidationError
 
 from judge.chat import OFFLINE_MODEL
 from judge.errors import JudgeConfigurationError
@@ -28,9 +27,11 @@ from streams.batch.page import PageRow, page
 from streams.batch.results import ResultFile, Texts, open_results, read_results
 from streams.batch.selection import FileWork
 from streams.batch.sources import (
+    MAX_LINE_BYTES,
     Format,
     Line,
     expressions,
+    format_of,
     misspelt,
     names_of,
     read_lines,
@@ -38,7 +39,7 @@ from streams.batch.sources import (
 )
 from streams.batch.tally import MetricTally, Tally
 from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped
-from streams.cli.session import opened, progress
+from streams.cli.session import opened
 from streams.errors import SettingsError
 from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import SamplingPolicy
@@ -50,7 +51,6 @@ from streams.settings.metrics import MetricSettings
 from streams.settings.tree import Settings
 from streams.store.views.agreement import Agreement
 
-MAX_LINE_BYTES: Final = 100 * 1024 * 1024
 MOST_EXAMPLES: Final = 3
 """Limit of printed lines that are not events."""
 MOST_WARNINGS: Final = 20
@@ -65,7 +65,8 @@ class FileRun:
     """Judges the lines of a file, writes the results and reports them; the options are of the command."""
 
     file: Path
-    form: Format
+    form: Format | None = None
+    """Of the file, and below of the output; default: by their names."""
     names: Sequence[str]
     """The metrics."""
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class FileRun:
     base_url: str | None = None
     model: str | None = None
     output: Path | None = None
-    written: Format = "jsonl"
+    written: Format | None = None
     overwrite: bool = False
     resume: bool = False
     concurrency: int | None = None
@@ -87,6 +88,7 @@ class FileRun:
     as_json: bool = False
 
     def __post_init__(self) -> None:
+        self._form = format_of(self.file, self.form)
         self._judge, known = JudgeSettings(timeout_seconds=JUDGE_TIMEOUT_SECONDS), {}
         if self.settings is not None:
             self._judge, known = self.settings.judge, self.settings.metrics
@@ -99,11 +101,9 @@ class FileRun:
         self._summary = Tally([MetricTally(one.name, one.score_range) for one in self.metrics.values()])
         self._kept: list[Result] = []
         """All results, if a comparison, a page or labels need them."""
+        self._written: Format = "jsonl" if self.output is None else format_of(self.output, self.written)
         self._texts: dict[str, Texts] = {}
         """The texts of each answer by result id, if a table or a page needs them."""
-        self._keeps_texts = self.html is not None or (
-            self.output is not None and self.written in ("csv", "parquet")
-        )
         self._earlier: list[Result] = []
         """The results of --compare."""
         self._compared: list[Comparison] = []
@@ -112,24 +112,19 @@ class FileRun:
         self._hint = ""
 
     def _metric(self, name: str, known: Mapping[str, MetricSettings]) -> Metric:
-        named = known.get(name)
-        if self.prompt_pack is not None and len(self.names) > 1:
+        pack = self.prompt_pack
+        if pack is not None and len(self.names) > 1:
             raise BadUsageError(
                 f"--prompt-pack belongs to one metric, got {len(self.names)}; name packs in the "
                 "metrics of --config"
             )
-        pack = self.prompt_pack or (None if named is None else named.prompt_pack)
-        if pack is None and name not in metric_names() and (named is None or not named.is_check):
+        if pack is None and name not in {*metric_names(), *known}:
             names = ", ".join(dict.fromkeys((*metric_names(), *known)))
             raise BadUsageError(
                 f"--metric must be one of {names}, got {name!r}; any other name needs --prompt-pack"
             )
-        wanted = MetricSettings() if named is None or self.prompt_pack is not None else named
-        try:
-            settled = MetricSettings.model_validate({**dict(wanted), "prompt_pack": pack})
-            return guarded(build_metric(name, settled), self._judge)
-        except ValidationError as error:
-            raise BadUsageError(str(error)) from error
+        settings = self._named[name] if pack is None else MetricSettings(prompt_pack=pack)
+        return guarded(build_metric(name, settings), self._judge)
 
     def run(self) -> None:
         """Judge until the end of the lines, an outage or a signal; report, and end with the exit code."""
@@ -137,12 +132,15 @@ class FileRun:
             self._earlier = list(read_results(self.compare))
         labels = [] if self.labels is None else read_human_labels(self.labels)
         if self.output is not None:
-            source = None if str(self.file) == "-" else self.file
             self._results = open_results(
-                self.output, self.written, source=source, overwrite=self.overwrite, resume=self.resume
+                self.output,
+                self._written,
+                source=None if str(self.file) == "-" else self.file,
+                overwrite=self.overwrite,
+                resume=self.resume,
             )
-        with opened(self.file) as handle:
-            lines = read_lines(handle, self.form, str(self.file), None if self._mapped else self.fields)
+        with opened(self.file, progress=True) as handle:
+            lines = read_lines(handle, self._form, str(self.file), None if self._mapped else self.fields)
             run_until_stopped(lambda stop: self._judge_lines(lines, stop))
         if self.labels is not None:
             self._agreed = agreements(labels, [*self._earlier, *self._kept], self.metrics, self.labels)
@@ -179,12 +177,10 @@ class FileRun:
         work = self._work(() if first is None else names_of(first.value), whole)
         self._texts = work.texts
         try:
-            with progress(self.file, each=len(self.metrics)) as advance:
-                counted = self._counted(lines if first is None else chain([first], lines))
-                async with contextlib.aclosing(batch.run(work.of(counted))) as outcomes:
-                    async for outcome in outcomes:
-                        self._handle(outcome)
-                        advance()
+            counted = self._counted(lines if first is None else chain([first], lines))
+            async with contextlib.aclosing(batch.run(work.of(counted))) as outcomes:
+                async for outcome in outcomes:
+                    self._handle(outcome)
             self._summary.outage, self._summary.interrupted = batch.trouble, batch.end == "stopped"
             for one in self._summary.metrics if batch.end == "done" else ():
                 if one.metric in whole and not one.results:
@@ -198,7 +194,7 @@ class FileRun:
     def _work(self, names: Sequence[str], whole: Sequence[str]) -> FileWork:
         settings = self.settings
         # The reader of a table takes the columns itself.
-        mapping = expressions(self.fields if self.form in ("jsonl", "json") else {}, names)
+        mapping = expressions(self.fields if self._form in ("jsonl", "json") else {}, names)
         max_event_bytes = MAX_LINE_BYTES
         if settings is not None:
             mapping, max_event_bytes = settings.ingest.mapping | mapping, settings.ingest.max_event_bytes
@@ -236,7 +232,7 @@ class FileRun:
 
     def _take(self, result: Result) -> None:
         texts = self._texts.get(result.result_id)
-        if not self._keeps_texts:
+        if self.html is None and self._written in ("jsonl", "json"):
             self._texts.pop(result.result_id, None)
         self._summary.add(result, ("", "") if texts is None else (texts.question, texts.answer))
         if any((self.compare, self.html, self.labels)):
@@ -274,32 +270,29 @@ class FileRun:
     ) -> AsyncIterator[tuple[tuple[EndpointSettings, ...], Mapping[str, MetricSettings]]]:
         """Yield the endpoints, and the metrics' settings; none if the settings do not name the endpoints."""
         named = self._judge.endpoints or all(metric.is_code for metric in self._named.values())
+        wanted: Mapping[str, MetricSettings] = {}
         if self.config is not None and self.base_url is None and named:
             if self.model is not None:
                 raise BadUsageError(
                     f"--model {self.model} with --config needs --base-url; or name it in {self.config}"
                 )
-            endpoints = judge_endpoints(self._judge, os.environ, self._named)
-            for endpoint in endpoints:
-                typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
-            yield endpoints, self._named
-            return
-        try:
-            chosen = await chosen_endpoint(os.environ, base_url=self.base_url, model=self.model)
-        except SettingsError as error:
-            # Name the option instead of the variable.
-            name = "OPENAI_BASE_URL" if self.base_url is None else "--base-url"
-            raise BadUsageError(str(error).replace("OPENAI_BASE_URL", name)) from error
-        if chosen is not None:
-            typer.echo(f"judge: {printable(chosen.model)} at {chosen.base_url}", err=True)
-            yield (chosen,), {}
+            endpoints, wanted = judge_endpoints(self._judge, os.environ, self._named), self._named
+        else:
+            try:
+                chosen = await chosen_endpoint(os.environ, base_url=self.base_url, model=self.model)
+            except SettingsError as error:
+                # Name the option instead of the variable.
+                name = "OPENAI_BASE_URL" if self.base_url is None else "--base-url"
+                raise BadUsageError(str(error).replace("OPENAI_BASE_URL", name)) from error
+            endpoints = () if chosen is None else (chosen,)
+        for endpoint in endpoints:
+            typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
+        if endpoints or wanted:
+            yield endpoints, wanted
             return
         remedy = "set --base-url, OPENAI_BASE_URL or OPENAI_API_KEY"
         if self.model is not None:
-            raise BadUsageError(
-                f"--model {self.model} needs an endpoint; add --base-url, or set OPENAI_API_KEY or "
-                "OPENAI_BASE_URL"
-            )
+            raise BadUsageError(f"--model {self.model} needs an endpoint; {remedy}")
         for problem in beyond_offline_rules(self.metrics):
             raise BadUsageError(f"--metric {problem}; {remedy}")
         rules = f"{OFFLINE_MODEL}, offline rules without a language model"

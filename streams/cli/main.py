@@ -25,8 +25,9 @@ from streams.cli.commands.replay import replay
 from streams.cli.commands.review import labels_app, review
 from streams.cli.commands.servers import broker, health, offline_judge, worker
 from streams.cli.commands.verdicts import explore, export, incident, show
-from streams.cli.running import CommandError, help_without_command
+from streams.cli.running import BadUsageError, CommandError, help_without_command
 from streams.cli.session import DEBUG_VARIABLE
+from streams.errors import BadFilterError, SettingsError, StreamsError
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 """Click's base class of usage errors; some versions of Typer bundle their own Click."""
@@ -113,39 +114,30 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # both are text streams
     try:
         code = app(args=arguments, prog_name="judgestream", standalone_mode=False)
-    except CommandError as error:
-        code = report(error, error.exit_code)
-    except _CLICK_ERROR as error:
-        code = _refuse_call(error)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:
         # The reader closed the pipe (`judgestream tail | head`); avoid the interpreter's error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            code = report(f"{type(error).__name__}: {error}", 1, hint=True)
-        else:
-            place = "standard output or a temporary file" if error.filename is None else error.filename
-            code = report(f"cannot write {place}: the disk is full ({error.strerror}); free some space", 1)
     except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
         code = _fail(error)
     raise SystemExit(code or 0)
 
 
 def _fail(error: Exception) -> int:
-    """Report an error by its kind: those of our packages have a message for people."""
+    """Report an error; those of our packages have a message for people."""
+    if isinstance(error, _CLICK_ERROR):
+        return _refuse_call(error)
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        place = error.filename or "standard output or a temporary file"
+        return report(f"cannot write {place}: the disk is full ({error.strerror}); free some space", 1)
     from judge.errors import JudgeConfigurationError, JudgeUnavailableError  # noqa: PLC0415 - heavy
-    from streams.errors import BadFilterError, SettingsError, StreamsError  # noqa: PLC0415 - as above
 
-    match error:
-        case BadFilterError():
-            return report(f"--{error}", 2)
-        case SettingsError() | JudgeConfigurationError():
-            return report(error, 2)
-        case StreamsError() | JudgeUnavailableError():
-            return report(error, 1)
+    if isinstance(error, BadUsageError | SettingsError | BadFilterError | JudgeConfigurationError):
+        return report(f"--{error}" if isinstance(error, BadFilterError) else error, 2)
+    if isinstance(error, CommandError | StreamsError | JudgeUnavailableError):
+        return report(error, 1)
     return report(f"{type(error).__name__}: {error}", 1, hint=True)
 
 

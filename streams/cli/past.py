@@ -122,10 +122,8 @@ async def send_dead_letters(
     """Print the dead letters found, prompt, and resend them."""
     source, found, sent = call.settings.topics.dead_letters, Matches(), 0
     problems: list[str] = []
-    reader = call.reader(tail_grants(source))
+    reader = await call.reader(source)
     ranges = await reader.between(source, wanted.since)
-    if not ranges and source not in (known := await reader.topics()):
-        raise call.no_topic(source, known)
     async for _ in select(reader.read(source, ranges), wanted, found):
         pass
     by_topic = sorted(found.by_topic.items())
@@ -136,7 +134,7 @@ async def send_dead_letters(
     if found.unreadable:
         typer.echo(f"{found.unreadable} records of the topic are not dead letters", err=True)
     if found.count:
-        if not yes and not agrees(f"Send {found.count} records again?", yes=yes):
+        if not (yes or agrees(f"Send {found.count} records again?", yes=yes)):
             raise typer.Abort
         rights = [
             grant for name in sorted({name for name, _ in found.by_topic}) for grant in produce_grants(name)

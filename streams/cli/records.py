@@ -20,7 +20,6 @@ from streams.cli.running import json_text
 from streams.cli.session import Session
 from streams.kafka.offsets import Start
 from streams.kafka.record import Record
-from streams.kafka.topics.grants import tail_grants
 from streams.kafka.topics.table import message_of
 from streams.settings.broker import TopicSettings
 from streams.store.views.incidents import Folding
@@ -176,10 +175,7 @@ async def follow(
     call: Session, topic: str, wanted: RecordFilter, start: Start, show: Callable[[Record], str]
 ) -> None:
     """Print the matching records of a topic without an end."""
-    reader = call.reader(tail_grants(topic))
-    known = await reader.topics()
-    if topic not in known:
-        raise call.no_topic(topic, known)
+    reader = await call.reader(topic)
     async with aclosing(reader.follow([topic], start=start)) as batches:
         async for batch in batches:
             for record in filter(wanted.fits, batch.records):

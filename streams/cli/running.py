@@ -23,15 +23,11 @@ more time waiting for each other than working."""
 
 
 class CommandError(Exception):
-    """The command failed; the message is printed after `error:`."""
-
-    exit_code = 1
+    """The command failed (exit code 1); the message is printed after `error:`."""
 
 
 class BadUsageError(CommandError):
-    """Nothing was tried: an argument or the configuration is invalid."""
-
-    exit_code = 2
+    """Nothing was tried (exit code 2): an argument or the configuration is invalid."""
 
 
 class Stop(asyncio.Event):
@@ -91,7 +87,12 @@ async def cancel(*tasks: asyncio.Task[Any]) -> None:
 
 def emit(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a result: as one JSON document, or as lines for people."""
-    for line in [json_text(value)] if as_json else lines:
+    emit_each([value], lines, as_json=as_json)
+
+
+def emit_each(values: Iterable[Any], lines: Iterable[str], *, as_json: bool) -> None:
+    """Print results: as one JSON document per line, or as lines for people."""
+    for line in map(json_text, values) if as_json else lines:
         typer.echo(line)
 
 

@@ -9,31 +9,33 @@ import os
 import sys
 from collections.abc import (
     AsyncIterator,
+    Awaitable,
     Callable,
-    Collection,
     Coroutine,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from typer import Option
+from typer import Option, echo
 
 from streams.cli.running import BadUsageError, CommandError, run_until_stopped
+from streams.errors import KafkaAccessError, SettingsError, StreamsError
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer
 
-    from streams.errors import SettingsError
+    from judge.metric import Metric
     from streams.kafka.reader import TopicReader
     from streams.kafka.topics.grants import Grant
     from streams.settings.tree import Settings
     from streams.store.database import Snapshot
+    from streams.web.port import Port
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
@@ -46,23 +48,17 @@ START_TIMEOUT_SECONDS = 20.0
 MAX_TOPICS_SHOWN = 50
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Records up to this size are read and sent; a broker's default limit is far lower."""
-COUNT_BYTES = 1024 * 1024
 
 SETTINGS_FILE = "The settings file (YAML)."
 CONFIG = Option(None, "--config", "-c", metavar="FILE", help=SETTINGS_FILE)
 REQUIRED_CONFIG = Option(..., "--config", "-c", metavar="FILE", help=SETTINGS_FILE)
 STORE_CONFIG = Option(None, "--config", "-c", metavar="FILE", help="Settings file: store and access.")
-STORE = Option(
-    None, "--store", "-s", metavar="FILE", help="The store's file; default: store.path of the settings."
-)
-BROKERS = Option(
-    None,
-    "--bootstrap-servers",
-    "-b",
-    metavar="HOST:PORT,...",
-    help="Brokers; default: those of the settings.",
-)
+STORE = Option(None, "--store", "-s", metavar="FILE", help="The store's file; default: store.path.")
+_SERVERS = "Brokers; default: those of the settings."
+BROKERS = Option(None, "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help=_SERVERS)
 JSON = Option(False, "--json", help="Print the result as JSON.")
+JSON_LINES = Option(False, "--json", help="Print JSON, one object per line.")
+YES = Option(False, "--yes", "-y", help="Do not prompt.")
 ONLY_METRIC = Option(None, "--metric", "-m", metavar="NAME", help="Only this metric.")
 ONLY_LABEL = Option(None, metavar="NAME=VALUE", help="Only with this label; repeatable.")
 
@@ -78,7 +74,6 @@ class Session:
         """Run a coroutine until it ends or a signal stops it."""
         from aiokafka.errors import KafkaError
 
-        from streams.errors import SettingsError, StreamsError
         from streams.kafka.access.errors import explain
 
         try:
@@ -91,15 +86,18 @@ class Session:
                 raise BadUsageError(str(known)) from error
             raise CommandError(str(error)) from error
 
-    def reader(self, grants: Sequence[Grant] = ()) -> TopicReader:
-        """Return a reader whose failures to connect are explained."""
+    async def reader(self, topic: str) -> TopicReader:
+        """Return a reader of a topic, which must exist; its failures to connect are explained."""
         from streams.kafka.reader import TopicReader
+        from streams.kafka.topics.grants import tail_grants
 
-        return TopicReader(
+        reader = TopicReader(
             self.settings.kafka,
             fetch_bytes=MAX_RECORD_BYTES,
-            start=lambda consumer: self._start(consumer, grants),
+            start=lambda consumer: self._start(consumer, tail_grants(topic)),
         )
+        self.require_topic(topic, await reader.topics())
+        return reader
 
     @asynccontextmanager
     async def producer(self, grants: Sequence[Grant], **options: Any) -> AsyncIterator[AIOKafkaProducer]:
@@ -121,12 +119,24 @@ class Session:
         finally:
             await producer.stop()
 
+    @asynccontextmanager
+    async def sending(self, topic: str) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+        """Yield a function that writes a message (None: no value) with its key and headers."""
+        from streams.kafka.topics.grants import produce_grants
+
+        async with self.producer(produce_grants(topic)) as producer:
+
+            async def send(message: Any, key: str, headers: Sequence[tuple[str, bytes]] = ()) -> None:
+                value = None if message is None else message.model_dump_json().encode()
+                await producer.send_and_wait(topic, value, key=key.encode(), headers=list(headers))
+
+            yield send
+
     async def _start(self, client: Any, grants: Sequence[Grant]) -> None:
         """Check the rights, which a client's own errors do not name, and start it, or explain the failure."""
         from aiokafka.client import AIOKafkaClient
         from aiokafka.errors import KafkaError
 
-        from streams.errors import KafkaAccessError
         from streams.kafka.access.access import client_options
         from streams.kafka.access.connection import connection_errors
         from streams.kafka.access.errors import explain_any
@@ -153,21 +163,43 @@ class Session:
             where = f"{kafka.bootstrap_servers} ({type(error).__name__})"
             raise CommandError(f"no Kafka broker answers at {where}; {hint}") from error
 
-    def no_topic(self, topic: str, known: Collection[str]) -> CommandError:
-        """Return the error for a missing topic, with the existing ones."""
-        shown = sorted(known)[:MAX_TOPICS_SHOWN]
-        more = f" and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
-        names = ", ".join(shown) + more if shown else "no topics"
+    def require_topic(self, topic: str, known: Iterable[str]) -> None:
+        """Refuse a missing topic, with the existing ones."""
+        names = sorted(known)
+        if topic in names:
+            return
+        more = f" and {len(names) - MAX_TOPICS_SHOWN} more" if len(names) > MAX_TOPICS_SHOWN else ""
+        shown = ", ".join(names[:MAX_TOPICS_SHOWN]) + more or "no topics"
         servers = self.settings.kafka.bootstrap_servers
-        return CommandError(f"there is no topic {topic!r} at {servers}; it has {names}")
+        raise CommandError(f"there is no topic {topic!r} at {servers}; it has {shown}")
 
-    @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
         """Open the verdict store for reading."""
         from streams.store.database import StoreReader
 
-        with StoreReader(self.settings.store.path).snapshot() as snapshot:
-            yield snapshot
+        return StoreReader(self.settings.store.path).snapshot()
+
+    def metrics(self) -> dict[str, Metric]:
+        """Build the metrics of the settings."""
+        from streams.judging.metrics import build_metrics
+
+        try:
+            return build_metrics(self.settings)
+        except SettingsError as error:
+            raise bad_settings(error, self.config) from error
+
+    @staticmethod
+    async def serve(port: Port, parts: Iterable[Any], stop: asyncio.Event, line: str) -> None:
+        """Serve pages until a signal; `line` has the place of the address."""
+        app = port.application()
+        for part in parts:
+            part.add_to(app)
+        await port.start(app)
+        try:
+            echo(line.format(port.url))
+            await stop.wait()
+        finally:
+            await port.stop()
 
     def require_store(self, remedy: str) -> None:
         """Refuse to start without a store."""
@@ -184,21 +216,26 @@ class Session:
 
 def session(config: Path | None, brokers: str | None = None, store: Path | None = None) -> Session:
     """Load the settings, and log warnings to standard error: standard output may be JSON."""
-    import structlog
-
     from streams.telemetry.logs import settings_masker
 
     overrides = {} if brokers is None else {"JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS": brokers}
     settings = settings_for_command(config, overrides)
     log_to_stderr("warning", settings_masker(settings, os.environ))
-    for warning in settings.deprecated:
-        structlog.stdlib.get_logger(__name__).warning(warning)
+    warn_of_deprecated(settings)
     # The client logs each refused connection; the command's one error is enough.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     if store is not None:
         kept = settings.store.model_copy(update={"path": store})
         settings = settings.model_copy(update={"store": kept})
     return Session(settings, config)
+
+
+def warn_of_deprecated(settings: Settings) -> None:
+    """Log a warning for each setting under a former name."""
+    import structlog
+
+    for warning in settings.deprecated:
+        structlog.stdlib.get_logger(__name__).warning(warning)
 
 
 def log_to_stderr(level: Any, masker: Any = None) -> None:
@@ -216,8 +253,6 @@ def environment() -> dict[str, str]:
 
 def settings_for_command(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
     """Load the settings; without a file, from the environment and defaults alone."""
-    from streams.errors import SettingsError
-
     try:
         return _load(path, overrides)
     except SettingsError as error:
@@ -226,8 +261,6 @@ def settings_for_command(path: Path | None, overrides: Mapping[str, str] | None 
 
 def runnable_settings(path: Path) -> Settings:
     """Load settings and check, without the network, that a worker would start with them."""
-    from streams.errors import SettingsError
-
     try:
         settings = _load(path)
         problems = _obstacles(settings)
@@ -316,8 +349,8 @@ def field_names(given: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading; `-` is standard input."""
+def opened(file: Path, *, progress: bool = False) -> Iterator[BinaryIO]:
+    """Open a file for reading; `-` is standard input. Show the progress on standard error if a terminal."""
     if str(file) == "-":
         yield sys.stdin.buffer
         return
@@ -326,23 +359,12 @@ def opened(file: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise BadUsageError(f"cannot read {file}: {error.strerror}") from error
     with handle:
-        yield handle
+        if not (progress and sys.stderr.isatty() and file.is_file()):
+            yield handle
+            return
+        from rich.console import Console
+        from rich.progress import wrap_file
 
-
-@contextmanager
-def progress(file: Path, *, each: int = 1) -> Iterator[Callable[[], None]]:
-    """Show a progress bar on standard error while it is a terminal; yield what to call once per step."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    lines = 0
-    if file.is_file():
-        with file.open("rb") as handle:
-            lines = sum(block.count(b"\n") for block in iter(lambda: handle.read(COUNT_BYTES), b""))
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=lines * each or None)
-        yield lambda: bar.advance(task)
+        console = Console(stderr=True)
+        with wrap_file(handle, file.stat().st_size, description="", console=console, transient=True) as shown:
+            yield shown

@@ -8,11 +8,10 @@ from pathlib import Path
 from typer import Argument, Option, Typer
 
 from streams.cli.running import BadUsageError, help_without_command
-from streams.cli.session import BROKERS, CONFIG, JSON, ONLY_METRIC, STORE, session
+from streams.cli.session import BROKERS, CONFIG, JSON, ONLY_METRIC, STORE, YES, session
 
 app = Typer(name="anchors", help="Find shifts of the judge itself on frozen answers.")
 app.callback(invoke_without_command=True)(help_without_command)
-YES = Option(False, "--yes", "-y", help="Do not prompt.")
 
 
 @app.command(epilog="Example: judgestream anchors add --metric coverage --max-usd 2 --config settings.yaml")

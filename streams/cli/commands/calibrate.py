@@ -5,28 +5,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
-from streams.cli.running import BadUsageError, CommandError, json_text
-from streams.cli.session import CONFIG, ONLY_METRIC, STORE, bad_settings, session
+from streams.cli.running import BadUsageError, CommandError, emit_each
+from streams.cli.session import CONFIG, JSON_LINES, ONLY_METRIC, STORE, session
 
 
 def calibrate(
     results: Path | None = Argument(
-        None, metavar="[RESULTS]", help="Results of `judgestream judge -o`; default: the store."
+        None, metavar="[RESULTS]", help="Of `judgestream judge -o`; default: the store."
     ),
-    labels: Path | None = Option(
-        None, help="With RESULTS: people's scores (event_id, score; metric, who, probability)."
-    ),
+    labels: Path | None = Option(None, help="People's scores (event_id, score; metric, who, probability)."),
     score_column: str = Option("score", metavar="NAME", help="The column of --labels with people's scores."),
     pass_from: float | None = Option(
-        None, metavar="SCORE", help="Compare pass and fail, the judge's from this score; people: true, false."
+        None, metavar="SCORE", help="Compare pass (from this score) and fail with true and false."
     ),
     random: bool = Option(False, "--random", help="The labelled answers are a random sample of RESULTS."),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     metric: str | None = ONLY_METRIC,
-    as_json: bool = Option(False, "--json", help="Print JSON, one object per line."),
+    as_json: bool = JSON_LINES,
 ) -> None:
     """Print what people would give on average, and the judge's agreement with them, by evaluator.
 
@@ -39,27 +37,22 @@ def calibrate(
     from streams.batch.comparison import calibrations as of_file
     from streams.batch.comparison import read_human_labels
     from streams.batch.results import read_results
-    from streams.errors import SettingsError
-    from streams.judging.metrics import build_metrics
     from streams.store.views.calibration import calibrations
 
     if (results is None) != (labels is None):
         raise BadUsageError("RESULTS and --labels belong together; give both, or none for the store")
-    try:
-        if results is None or labels is None:
-            call = session(config, store=store)
-            with call.snapshot() as snapshot:
-                found = calibrations(snapshot, build_metrics(call.settings), metric)
-        else:
-            own = build_metrics(session(config).settings) if config is not None else {}
-            scales = {name: build_metric(name) for name in metric_names()} | dict(own)
-            given = (one for one in read_results(results) if metric in (None, one.metric))
-            people = read_human_labels(labels, score_column)
-            found = of_file(people, given, scales, labels, pass_from=pass_from, random=random)
-    except SettingsError as error:
-        raise bad_settings(error, config) from error
+    if results is None or labels is None:
+        call = session(config, store=store)
+        with call.snapshot() as snapshot:
+            found = calibrations(snapshot, call.metrics(), metric)
+    else:
+        scales = {name: build_metric(name) for name in metric_names()}
+        scales |= {} if config is None else session(config).metrics()
+        given = (one for one in read_results(results) if metric in (None, one.metric))
+        people = read_human_labels(labels, score_column)
+        found = of_file(people, given, scales, labels, pass_from=pass_from, random=random)
     if not found:
         what = "no label is of a scored answer"
         raise CommandError(f"{what}; label some (judgestream review), or compare the event ids")
-    for place, one in enumerate(found):
-        echo(json_text(one.as_json()) if as_json else "\n".join([*([""] if place else []), *one.lines()]))
+    lines = "\n\n".join("\n".join(one.lines()) for one in found)
+    emit_each((one.as_json() for one in found), [lines], as_json=as_json)

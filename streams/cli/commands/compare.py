@@ -20,16 +20,12 @@ LONGEST_SECONDS: Final = 120
 
 def compare(
     metric: str = Option(..., "--metric", "-m", metavar="NAME", help="The metric."),
-    label: str = Option(
-        ..., metavar="NAME=OLD,NEW", help="The label and its two values: the one in use, and the new one."
-    ),
+    label: str = Option(..., metavar="NAME=OLD,NEW", help="The label, its value in use and the new one."),
     margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
     alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
     by: str | None = Option(None, metavar="LABEL", help="Also stratify by this label, such as the app."),
     cluster: str | None = Option(
-        None,
-        metavar="LABEL",
-        help="Answers with one value of this label, such as the user, depend on each other and count once.",
+        None, metavar="LABEL", help="Answers with one value of it, such as the user, count once."
     ),
     since: str | None = Option(None, help="Start time, fixed over all looks: 2026-03-14 or RFC 3339."),
     evaluator: str | None = Option(None, metavar="FINGERPRINT", help="Only scores of this evaluator."),

@@ -13,7 +13,8 @@ from typer import Argument, Exit, Option, Typer, echo
 
 from judge.text.printable import printable
 from streams.cli.running import BadUsageError, CommandError, emit, help_without_command, json_text
-from streams.cli.session import JSON, SETTINGS_FILE, log_to_stderr, runnable_settings, settings_for_command
+from streams.cli.session import JSON, log_to_stderr, runnable_settings, settings_for_command
+from streams.errors import SettingsError
 
 if TYPE_CHECKING:
     from streams.settings.judge import EndpointSettings
@@ -36,15 +37,14 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
     one costs. JUDGESTREAM_<SECTION>__<FIELD> overrides the file, as for the worker.
     """
     from streams.cli.preview import prompt_lines, sample_prompts
-    from streams.errors import SettingsError
 
     log_to_stderr("warning")  # a pack's warnings
     try:
         settings = runnable_settings(file)
-    except CommandError as error:
+    except BadUsageError as error:
         if as_json and isinstance(error.__cause__, SettingsError):
             echo(json_text({"ok": False, "problems": error.__cause__.problems}))
-            raise Exit(error.exit_code) from None
+            raise Exit(2) from None
         raise
     prompts = sample_prompts(settings)
     summary = _summary(settings)
@@ -62,7 +62,7 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
 def run_cases(
     file: Path = Argument(..., metavar="FILE", help="The cases (YAML)."),
     config: Path | None = Option(
-        None, "--config", "-c", metavar="FILE", help=f"{SETTINGS_FILE} Default: the one that the cases name."
+        None, "--config", "-c", metavar="FILE", help="Settings; default: those that the cases name."
     ),
     as_json: bool = JSON,
 ) -> None:
@@ -140,9 +140,7 @@ def schema() -> None:
 def prompts(
     metric: str | None = Argument(None, help="A built-in metric; default: all."),
     as_json: bool = Option(False, "--json", help="Print JSON, with response schemas and hashes."),
-    as_pack: bool = Option(
-        False, "--as-pack", help="Print a prompt pack of one metric, to save as .md and to change."
-    ),
+    as_pack: bool = Option(False, "--as-pack", help="Print a prompt pack of one metric, to change."),
 ) -> None:
     """Print the built-in prompts: the constant instructions that precede each event.
 
@@ -256,7 +254,6 @@ def _conditions(labels: Mapping[str, Sequence[str]]) -> str:
 
 
 def _endpoints(settings: Settings) -> list[str]:
-    from streams.errors import SettingsError
     from streams.judging.endpoints import judge_endpoints
 
     try:

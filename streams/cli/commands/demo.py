@@ -31,26 +31,16 @@ def demo(
     events: int | None = Option(
         None, "--events", "-n", metavar="N", min=1, max=MAX_EVENTS, help="Stop after N events."
     ),
-    events_file: Path | None = Option(
-        None, metavar="FILE", help="Serve the events of this file once, one JSON object per line."
-    ),
+    events_file: Path | None = Option(None, metavar="FILE", help="Serve these events (JSON lines) once."),
     metric: list[str] | None = Option(
-        None,
-        "--metric",
-        "-m",
-        metavar="NAME",
-        help="A built-in or library metric; repeatable; default: coverage and relevance.",
+        None, "--metric", "-m", metavar="NAME", help="Repeatable; default: coverage and relevance."
     ),
-    judge_latency_seconds: float = Option(
-        0.0, metavar="S", min=0, max=600, help="Latency of the offline judge."
-    ),
+    judge_latency_seconds: float = Option(0.0, metavar="S", min=0, max=600, help="Of the offline judge."),
     model: str | None = Option(None, metavar="NAME", help="Ask this model instead of the offline judge."),
     base_url: str | None = Option(
-        None, metavar="URL", help="The model's address; default: OPENAI_BASE_URL, else OpenAI's."
+        None, metavar="URL", help="Its address; default: OPENAI_BASE_URL, else OpenAI's."
     ),
-    max_usd: float = Option(
-        0.5, metavar="USD", min=0.01, max=10_000, help="Stop when the judge has cost this."
-    ),
+    max_usd: float = Option(0.5, metavar="USD", min=0.01, max=10_000, help="Stop at this cost."),
     as_json: bool = Option(False, "--json", help="Print only the summary, as JSON."),
 ) -> None:
     """Run the whole pipeline on this machine: broker, judge, worker, events and verdicts.

@@ -28,30 +28,16 @@ _WIDTH = 9
 
 def doctor(
     config: Path = REQUIRED_CONFIG,
-    agents: str = Option(
-        "intake,judge,monitor", metavar="NAMES", help="Agents to check for, separated by commas."
-    ),
+    agents: str = Option("intake,judge,monitor", metavar="NAMES", help="Agents, separated by commas."),
     workers: int | None = Option(
-        None, min=1, help="Number of workers that share the partitions; default: the group's current members."
+        None, min=1, help="Number of workers; default: the group's current members."
     ),
-    skip: list[str] | None = Option(
-        None, metavar="CHECK", help="Skip a check; repeatable (verdict costs money)."
-    ),
+    skip: list[str] | None = Option(None, metavar="CHECK", help="Repeatable (verdict costs money)."),
     timeout_seconds: float = Option(
-        10.0,
-        "--timeout",
-        min=0.1,
-        max=600,
-        metavar="SECONDS",
-        help="Time limit of each connection and reply; for verdicts, judge.timeout_seconds applies.",
+        10.0, "--timeout", min=0.1, max=600, metavar="SECONDS", help="Time limit of each reply but verdicts."
     ),
     wait_seconds: float = Option(
-        0.0,
-        "--wait",
-        min=0,
-        max=86_400,
-        metavar="SECONDS",
-        help="Retry temporary failures for at most SECONDS.",
+        0.0, "--wait", min=0, max=86_400, metavar="SECONDS", help="Retry temporary failures so long."
     ),
     as_json: bool = Option(False, "--json", help="Print the diagnosis as JSON."),
 ) -> None:

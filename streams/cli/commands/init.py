@@ -49,26 +49,19 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def init(
     folder: Path = Argument(Path(), metavar="FOLDER", help="Folder for the files."),
-    kafka: str | None = Option(
-        None, metavar="HOST:PORT", help="Your brokers; `new` for one in the compose file."
-    ),
+    kafka: str | None = Option(None, metavar="HOST:PORT", help="Your brokers; `new`: in the compose file."),
     topic: str | None = Option(None, metavar="NAME", help="The topic with your answers."),
     comes: str | None = Option(
         None,
         "--with",
         metavar="WHAT",
-        help="What your events contain: reference (a known good answer), pages (the cited text), both, "
-        "neither.",
+        help="Your events contain: reference (a known good answer), pages (cited), both, neither.",
     ),
     judge: str | None = Option(
-        None,
-        metavar="MODEL",
-        help="offline (rules, costs nothing), a model of OpenAI's, or MODEL@URL for another endpoint.",
+        None, metavar="MODEL", help="offline (rules, free), a model of OpenAI's, or MODEL@URL."
     ),
     usd_per_day: float | None = Option(None, metavar="USD", min=0.01, help="Budget per day."),
-    rate: float | None = Option(
-        None, metavar="SHARE", min=0, max=1, help="Share of the answers to judge, from 0 to 1."
-    ),
+    rate: float | None = Option(None, metavar="SHARE", min=0, max=1, help="Share of the answers to judge."),
     yes: bool = Option(False, "--yes", "-y", help="Do not prompt; use defaults for missing flags."),
 ) -> None:
     """Write commented settings, their tests, a compose file and a sample event, from five questions or flags.

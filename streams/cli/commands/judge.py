@@ -21,75 +21,53 @@ FormatName = Literal["jsonl", "json", "csv", "parquet"]
 
 def judge(
     file: Path = Argument(
-        ...,
-        metavar="FILE",
-        help="Events: JSON lines, a JSON array, CSV or Parquet; `-` reads standard input.",
+        ..., metavar="FILE", help="JSON lines, a JSON array, CSV or Parquet; `-`: standard input."
     ),
     metric: list[str] | None = Option(
         None,
         "--metric",
         "-m",
         metavar="NAME",
-        help="A built-in metric, one of --config, or any name with --prompt-pack; repeatable; default: "
-        "all that --config names.",
+        help="Built in, of --config, or any name with --prompt-pack; repeatable; default: those of --config.",
     ),
     map_: list[str] | None = Option(
         None,
         "--map",
         metavar="FIELD=NAME",
-        help="Column or JSON field (or JMESPath) of an event's field, as in question=prompt; repeatable.",
+        help="The name (or JMESPath) of a field in FILE, as in question=prompt; repeatable.",
     ),
     config: Path | None = Option(
-        None,
-        "--config",
-        "-c",
-        metavar="FILE",
-        help="A worker's settings file, or only its sections ingest, metrics or judge.",
+        None, "--config", "-c", metavar="FILE", help="A worker's settings, or only ingest, metrics or judge."
     ),
     prompt_pack: Path | None = Option(None, metavar="FILE", help="File with the metric's prompts."),
     base_url: str | None = Option(
-        None,
-        metavar="URL",
-        help="OpenAI-compatible endpoint, including /v1; default: OPENAI_BASE_URL.",
+        None, metavar="URL", help="OpenAI-compatible endpoint with /v1; default: OPENAI_BASE_URL."
     ),
     model: str | None = Option(None, help="Model; default: OPENAI_MODEL."),
     output: Path | None = Option(
         None, "--output", "-o", metavar="FILE", help="File for the results; default: standard output."
     ),
-    overwrite: bool = Option(
-        False, "--overwrite", help="Replace an existing --output at the end of the run."
-    ),
+    overwrite: bool = Option(False, "--overwrite", help="Replace --output at the end of the run."),
     resume: bool = Option(False, "--resume", help="Keep the results in --output and judge the rest."),
     input_format: FormatName | None = Option(
-        None, "--format", help="Format of FILE; default: by its name, else jsonl."
+        None, "--format", help="Of FILE; default: by its name, else jsonl."
     ),
     output_format: FormatName | None = Option(None, help="Format of --output; default: by its name."),
     concurrency: int | None = Option(
-        None,
-        min=1,
-        max=1000,
-        help=f"Concurrent results; default: judge.max_in_flight of --config, else {CONCURRENCY}.",
+        None, min=1, max=1000, help=f"Concurrent results; default: that of --config, else {CONCURRENCY}."
     ),
     fail_under: list[str] | None = Option(
-        None, metavar="METRIC=MEAN", help="Exit with 1 if the mean is lower (for CI)."
+        None, metavar="METRIC=MEAN", help="Exit with 1 if the mean is lower."
     ),
     compare: Path | None = Option(
-        None,
-        metavar="RESULTS",
-        help="Compare with results of an earlier run (JSON lines); exit with 1 on a significant fall.",
+        None, metavar="RESULTS", help="Earlier results (JSON lines); exit with 1 on a significant fall."
     ),
     labels: Path | None = Option(
-        None,
-        metavar="FILE",
-        help="People's scores (columns event_id and score; metric, who): print agreement with the judge.",
+        None, metavar="FILE", help="People's scores (event_id, score; metric, who): print agreement."
     ),
-    html: Path | None = Option(
-        None, metavar="FILE", help="Also write summary and all results as an HTML file."
-    ),
+    html: Path | None = Option(None, metavar="FILE", help="Also write summary and results as HTML."),
     as_json: bool = Option(
-        False,
-        "--json",
-        help="Print the summary as JSON: on standard output with --output, else on standard error.",
+        False, "--json", help="Print the summary as JSON: on standard error without --output."
     ),
 ) -> None:
     """Score the events of a file: one result per event and metric, in file order.
@@ -101,7 +79,6 @@ def judge(
     Exit code 1: a line is not an event, every result failed, the judge is unavailable, or --fail-under or
     --compare report a fall.
     """
-    from streams.batch.sources import format_of
     from streams.cli.file_run import FileRun
 
     if overwrite and resume:
@@ -111,7 +88,7 @@ def judge(
     metrics = _metrics(metric or [], settings, config)
     FileRun(
         file=file,
-        form=format_of(file, input_format),
+        form=input_format,
         names=metrics,
         fields=field_names(map_ or []),
         config=config,
@@ -120,7 +97,7 @@ def judge(
         base_url=base_url,
         model=model,
         output=output,
-        written="jsonl" if output is None else format_of(output, output_format),
+        written=output_format,
         overwrite=overwrite,
         resume=resume,
         concurrency=CONCURRENCY if concurrency is None and settings is None else concurrency,

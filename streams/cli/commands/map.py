@@ -15,7 +15,7 @@ from typer import Argument, Option, echo
 
 from judge.text.printable import printable
 from streams.cli.running import BadUsageError, CommandError, json_text
-from streams.cli.session import BROKERS, Session, field_names, opened, session
+from streams.cli.session import BROKERS, CONFIG, Session, field_names, opened, session
 
 if TYPE_CHECKING:
     from streams.batch.sources import Format
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from streams.settings.tree import Settings
 
 DEFAULT_RECORDS = 10
+FormatName = Literal["json", "otlp", "csv", "parquet"]
 MAX_FILE_BYTES = 256 * 1024 * 1024
 READ_SECONDS = 10.0
 """How long to wait for a topic that has fewer records."""
@@ -33,33 +34,24 @@ _TABLES: Mapping[str, Format] = {"csv": "csv", "parquet": "parquet"}
 
 def map_(
     file: Path | None = Argument(
-        None,
-        metavar="FILE",
-        help="Records: JSON lines, a JSON array, CSV, Parquet, or OTLP; `-` is standard input.",
+        None, metavar="FILE", help="JSON lines, a JSON array, CSV, Parquet, or OTLP; `-`: standard input."
     ),
     topic: str | None = Option(None, "--topic", "-t", help="A topic; its newest records are read."),
-    config: Path | None = Option(
-        None, "--config", "-c", metavar="FILE", help="Settings file: ingest, sampling, metrics, brokers."
-    ),
-    format_: Literal["json", "otlp", "csv", "parquet"] | None = Option(
-        None, "--format", help="Format; default: from --config, else by the file's name or first bytes."
+    config: Path | None = CONFIG,
+    format_: FormatName | None = Option(
+        None, "--format", help="Default: of --config, else by name or first bytes."
     ),
     fields: list[str] | None = Option(
-        None, "--map", metavar="FIELD=NAME", help="As for `judge`: question=prompt; repeatable."
+        None, "--map", metavar="FIELD=NAME", help="As for `judge`; repeatable."
     ),
     number: int | None = Option(
-        None,
-        "--number",
-        "-n",
-        min=1,
-        help=f"Number of records; default: {DEFAULT_RECORDS} of JSON, all of an OTLP file.",
+        None, "--number", "-n", min=1, help=f"Default: {DEFAULT_RECORDS} records, all of an OTLP file."
     ),
     bootstrap_servers: str | None = BROKERS,
     as_json: bool = Option(
         False,
         "--json",
-        help="Print one JSON object per line: for OTLP the event; for JSON the record, the event and the "
-        "sampling decision.",
+        help="Print JSON, one object per line: of OTLP the event, else also record and decision.",
     ),
 ) -> None:
     """Show each record's mapped event, its sampling decision and the metrics that judge it.
@@ -141,12 +133,9 @@ async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record],
     from streams.errors import ReaderDownError
     from streams.intake.reader import open_reader
     from streams.intake.trial import unpack
-    from streams.kafka.topics.grants import tail_grants
 
-    reader = call.reader(tail_grants(topic))
+    reader = await call.reader(topic)
     found = await reader.newest(topic, number, seconds=READ_SECONDS)
-    if not found and topic not in (known := await reader.topics()):
-        raise call.no_topic(topic, known)
     events = open_reader(call.settings, os.environ, patient=False)
     try:
         return await unpack(found, events)

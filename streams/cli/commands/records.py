@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -23,7 +22,6 @@ from streams.cli.session import (
     ONLY_METRIC,
     Session,
     opened,
-    progress,
     session,
 )
 
@@ -34,11 +32,9 @@ MAX_PROBLEMS_SHOWN = 10
 def produce(
     file: Path = Argument(..., metavar="FILE", help="JSON lines; `-` reads standard input."),
     topic: str | None = Option(
-        None, "--topic", "-t", help="The topic; default: the events topic of --config, else qa.events."
+        None, "--topic", "-t", help="Default: topics.events of --config, else qa.events."
     ),
-    rate: float | None = Option(
-        None, "--rate", "-r", metavar="R", help="Records per second; default: unlimited."
-    ),
+    rate: float | None = Option(None, "--rate", "-r", metavar="R", help="Records per second."),
     key_field: str = Option("event_id", metavar="NAME", help="The field to use as the record's key."),
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,
@@ -54,8 +50,8 @@ def produce(
     call = session(config, bootstrap_servers)
     target = topic or call.settings.topics.events
     started = time.monotonic()
-    with opened(file) as lines, progress(file) as advance:
-        sender = _Sender(target, key_field, rate, advance)
+    sender = _Sender(target, key_field, rate)
+    with opened(file, progress=True) as lines:
         interrupted = call.run(lambda stop: sender.run(lines, call, stop))
     seconds = time.monotonic() - started
     counts = {"sent": sender.confirmed, "without_key": sender.without_key, "refused": sender.refused}
@@ -73,13 +69,12 @@ def produce(
 class _Sender:
     """Sends lines and counts the outcomes."""
 
-    def __init__(self, topic: str, key_field: str, rate: float | None, advance: Callable[[], None]) -> None:
+    def __init__(self, topic: str, key_field: str, rate: float | None) -> None:
         self.confirmed = 0
         self.refused = 0
         self.without_key = 0
         self.problems: list[str] = []
         self._topic, self._key_field, self._rate = topic, key_field, rate
-        self._advance = advance
         self._room = asyncio.Semaphore(MAX_UNCONFIRMED)
 
     async def run(self, lines: BinaryIO, call: Session, stop: asyncio.Event) -> bool:
@@ -89,9 +84,7 @@ class _Sender:
         async with call.producer(produce_grants(self._topic), linger_ms=5) as producer:
             # A metadata request that names a topic may create it or wait for it; the list of all topics does
             # not.
-            known = (await producer.client.fetch_all_metadata()).topics()
-            if self._topic not in known:
-                raise call.no_topic(self._topic, known)
+            call.require_topic(self._topic, (await producer.client.fetch_all_metadata()).topics())
             await self._send_all(producer, lines, stop)
             interrupted = stop.is_set()
             await producer.flush()
@@ -141,7 +134,6 @@ class _Sender:
         self._room.release()
         if error is None:
             self.confirmed += 1
-            self._advance()
             return
         self.refused += 1
         if len(self.problems) < MAX_PROBLEMS_SHOWN:
@@ -150,7 +142,7 @@ class _Sender:
 
 def tail(
     topic: str | None = Option(
-        None, "--topic", "-t", help="The topic; default: the results topic of --config, else qa.scores."
+        None, "--topic", "-t", help="Default: topics.scores of --config, else qa.scores."
     ),
     from_beginning: bool = Option(False, "--from-beginning", help="Start with the oldest record."),
     metric: str | None = ONLY_METRIC,
@@ -162,9 +154,7 @@ def tail(
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,
     as_json: bool = Option(
-        False,
-        "--json",
-        help="Print one JSON object per record: topic, partition, offset, key, headers, value.",
+        False, "--json", help="Print JSON, one object per record, with key, headers and place."
     ),
 ) -> None:
     """Follow a topic until Ctrl-C, one line per record.

@@ -15,40 +15,28 @@ from streams.cli.session import BROKERS, CONFIG, session
 
 def replay(
     from_: str | None = Option(
-        None, "--from", metavar="TIME", help="Start of the time range, by record timestamps (RFC 3339)."
+        None, "--from", metavar="TIME", help="Start, by record timestamps (RFC 3339)."
     ),
-    to: str | None = Option(None, metavar="TIME", help="End of the time range; default: now."),
-    events: Path | None = Option(
-        None, metavar="FILE", help="Judge every event of a file (JSON lines, CSV, ...)."
-    ),
+    to: str | None = Option(None, metavar="TIME", help="End; default: now."),
+    events: Path | None = Option(None, metavar="FILE", help="Judge the events of a file (as for `judge`)."),
     incident: str | None = Option(
-        None,
-        metavar="ID",
-        help="Judge an incident's events again, with its metrics and parts, from the verdict store.",
+        None, metavar="ID", help="Judge an incident's events, metrics and parts, from the store."
     ),
-    dead_letters: bool = Option(
-        False, "--dead-letters", help="Resend the originals of dead letters to their topics."
-    ),
+    dead_letters: bool = Option(False, "--dead-letters", help="Resend the originals of dead letters."),
     metric: list[str] | None = Option(
-        None, "--metric", "-m", metavar="NAME", help="A metric of the settings; repeatable; default: all."
+        None, "--metric", "-m", metavar="NAME", help="One of the settings; repeatable; default: all."
     ),
-    pack: Path | None = Option(None, metavar="FILE", help="Prompts to use instead of the metric's own."),
-    endpoint: str | None = Option(
-        None, metavar="NAME", help="The endpoint to use; default: as in the settings."
-    ),
+    pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),
+    endpoint: str | None = Option(None, metavar="NAME", help="The only endpoint; default: all."),
     rate: float | None = Option(
-        None, "--rate", "-r", metavar="R", help="Maximum results (dead letters: records) per second."
+        None, "--rate", "-r", metavar="R", help="Maximum results (or records) per second."
     ),
     max_usd: float | None = Option(None, metavar="USD", help="Stop before exceeding this cost."),
-    share: float = Option(
-        0.2, metavar="S", help="Share of the endpoints' limits and of judge.max_in_flight to use."
-    ),
+    share: float = Option(0.2, metavar="S", help="Share of the limits of judge and endpoints to use."),
     resume: str | None = Option(None, metavar="ID", help="Resume a replay; use the same options."),
-    reason: list[str] | None = Option(
-        None, metavar="REASON", help="Only dead letters with this reason; repeatable."
-    ),
+    reason: list[str] | None = Option(None, metavar="REASON", help="Only such dead letters; repeatable."),
     topic: list[str] | None = Option(
-        None, "--topic", "-t", metavar="NAME", help="Only dead letters from this topic; repeatable."
+        None, "--topic", "-t", metavar="NAME", help="Only dead letters of this topic; repeatable."
     ),
     yes: bool = Option(False, "--yes", "-y", help="Do not prompt."),
     bootstrap_servers: str | None = BROKERS,

@@ -6,20 +6,15 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlencode
 
 from typer import Argument, Option, Typer, echo
 
-from streams.cli.running import BadUsageError, help_without_command, json_text
-from streams.cli.session import BROKERS, CONFIG, STORE, Session, bad_settings, opened, session
-
-if TYPE_CHECKING:
-    from schemas import Label
-    from streams.store.views.review import Publish
+from streams.cli.running import BadUsageError, emit_each, help_without_command
+from streams.cli.session import BROKERS, CONFIG, JSON_LINES, STORE, Session, opened, session
+from streams.errors import BadFilterError
 
 labels_app = Typer(name="labels", help="Export and import human labels.")
 labels_app.callback(invoke_without_command=True)(help_without_command)
@@ -30,13 +25,11 @@ def review(
     store: Path | None = STORE,
     bootstrap_servers: str | None = BROKERS,
     port: int | None = Option(
-        None, "--port", "-p", min=0, max=65535, help="Port; default: review.port (8082). 0 picks a free one."
+        None, "--port", "-p", min=0, max=65535, help="Default: review.port; 0 picks a free one."
     ),
     incident: str | None = Option(None, metavar="ID", help="Begin with the worst answers of this incident."),
     size: int = Option(10, metavar="N", min=1, max=500, help="Number of answers of --incident."),
-    who: str | None = Option(
-        None, help="Name on the labels; default: the user of review.basic_auth, or your user name."
-    ),
+    who: str | None = Option(None, help="Name on the labels; default: the login, or your user name."),
 ) -> None:
     """Label verdicts in a browser until Ctrl-C: a random sample, doubtful verdicts, or an incident's.
 
@@ -72,39 +65,17 @@ async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio
             "127.0.0.1"
         )
     name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
-    async with _publishing(call) as publish:
+    async with call.sending(settings.topics.labels) as send:
         explorer = open_explorer(settings)
-        taking = Review(explorer=explorer, publish=publish, who=name)
-        app = listening.application()
-        explorer.add_to(app)
-        taking.add_to(app)
-        await listening.start(app)
-        try:
-            echo(f"review: {listening.url}{page} (labels by {name}; stop with Ctrl-C)")
-            await stop.wait()
-        finally:
-            await listening.stop()
-
-
-@asynccontextmanager
-async def _publishing(call: Session) -> AsyncIterator[Publish]:
-    from streams.kafka.topics.grants import produce_grants
-
-    topic = call.settings.topics.labels
-    async with call.producer(produce_grants(topic)) as producer:
-
-        async def publish(label: Label) -> None:
-            await producer.send_and_wait(topic, label.model_dump_json().encode(), key=label.event_id.encode())
-
-        yield publish
+        taking = Review(explorer=explorer, publish=lambda label: send(label, label.event_id), who=name)
+        line = f"review: {{}}{page} (labels by {name}; stop with Ctrl-C)"
+        await call.serve(listening, (explorer, taking), stop, line)
 
 
 @labels_app.command("import")
 def import_labels(
     file: Path = Argument(
-        ...,
-        metavar="FILE",
-        help="CSV with a header, or one JSON object per line; `-` reads standard input.",
+        ..., metavar="FILE", help="CSV with a header, or JSON lines; `-` reads standard input."
     ),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
@@ -117,25 +88,21 @@ def import_labels(
     columns: note, who, labelled_at. Importing a file twice adds nothing. If a line is invalid, nothing is
     imported.
     """
-    from streams.errors import BadFilterError, SettingsError
-    from streams.judging.metrics import build_metrics
     from streams.store.views.labels import read_labels
 
     call = session(config, bootstrap_servers, store)
     try:
         with opened(file) as lines, call.snapshot() as snapshot:
-            labels = read_labels(lines.read(), snapshot, who=who, scales=build_metrics(call.settings))
+            labels = read_labels(lines.read(), snapshot, who=who, scales=call.metrics())
     except BadFilterError as error:
         raise BadUsageError(f"{file}: {error}") from error
-    except SettingsError as error:
-        raise bad_settings(error, config) from error
 
-    async def publish_all() -> None:
-        async with _publishing(call) as publish:
+    async def send_all() -> None:
+        async with call.sending(call.settings.topics.labels) as send:
             for label in labels:
-                await publish(label)
+                await send(label, label.event_id)
 
-    call.run(lambda _: publish_all())
+    call.run(lambda _: send_all())
     echo(f"{len(labels)} labels on {call.settings.topics.labels}")
 
 
@@ -156,7 +123,7 @@ def export_labels(
 def agreement(
     config: Path | None = CONFIG,
     store: Path | None = STORE,
-    as_json: bool = Option(False, "--json", help="Print JSON, one object per line."),
+    as_json: bool = JSON_LINES,
 ) -> None:
     """Print each evaluator's agreement with people beyond chance (kappa), by labelling policy.
 
@@ -167,7 +134,5 @@ def agreement(
 
     with session(config, store=store).snapshot() as snapshot:
         found = agreements(all_labels(snapshot))
-    for one in found:
-        echo(json_text(one.as_json()) if as_json else one.lines()[0])
-    if not found and not as_json:
-        echo("the store has no label of a scored verdict")
+    lines = [one.lines()[0] for one in found] or ["the store has no label of a scored verdict"]
+    emit_each((one.as_json() for one in found), lines, as_json=as_json)

@@ -23,6 +23,7 @@ from streams.cli.session import (
     log_to_stderr,
     runnable_settings,
     settings_for_command,
+    warn_of_deprecated,
 )
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def worker(
     settings = runnable_settings(config) if judges else settings_for_command(config)
     call = Session(settings, config)
     call.log_as_worker()
-    for warning in settings.deprecated:
-        structlog.stdlib.get_logger(__name__).warning(warning)
+    warn_of_deprecated(settings)
     for place in short_secrets(settings, os.environ):
         structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)
     call.run(lambda stop: run_worker(settings, stop=stop, agents=names))
@@ -70,7 +70,7 @@ def worker(
 def broker(
     port: int = Option(9092, "--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks a free one."),
     topic: list[str] | None = Option(
-        None, "--topic", "-t", metavar="NAME:PARTITIONS", help="Create a topic; repeatable."
+        None, "--topic", "-t", metavar="NAME:PARTITIONS", help="A topic; repeatable."
     ),
     as_json: bool = JSON,
 ) -> None:
@@ -144,16 +144,10 @@ def _serve(build: Callable[[], Any], port: int, tell: Callable[[Any], None]) -> 
 
 def health(
     config: Path | None = Option(
-        None,
-        "--config",
-        "-c",
-        metavar="FILE",
-        help="The worker's settings file (YAML); default: the environment and port 8080.",
+        None, "--config", "-c", metavar="FILE", help="The worker's settings; default: the environment."
     ),
-    ready: bool = Option(False, "--ready", help="Check readiness (/readyz) instead of liveness (/healthz)."),
-    wait: float = Option(
-        0.0, metavar="SECONDS", min=0, max=86_400, help="Ask again until it is, for this long."
-    ),
+    ready: bool = Option(False, "--ready", help="Check readiness (/readyz), not liveness (/healthz)."),
+    wait: float = Option(0.0, metavar="SECONDS", min=0, max=86_400, help="Ask again for this long."),
     timeout_seconds: float = Option(3.0, min=0.1, max=60, help="Time limit of one request."),
 ) -> None:
     """Check whether the worker on this machine is alive; exit with 1 if not.

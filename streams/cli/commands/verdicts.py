@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from typer import Argument, Exit, Option, echo
 
 from judge.text.printable import printable
-from streams.cli.running import BadUsageError, CommandError, cancel, json_text
+from streams.cli.running import BadUsageError, CommandError, cancel, emit, emit_each
 from streams.cli.session import (
     BROKERS,
     CONFIG,
+    JSON,
+    JSON_LINES,
     ONLY_LABEL,
     ONLY_METRIC,
     STORE,
@@ -40,7 +42,7 @@ def show(
     event_id: str = Argument(..., metavar="EVENT_ID", help="An event id or a result id."),
     config: Path | None = STORE_CONFIG,
     store: Path | None = STORE,
-    as_json: bool = Option(False, "--json", help="Print one JSON object per verdict."),
+    as_json: bool = JSON_LINES,
 ) -> None:
     """Print one event: question, answer, and each verdict with its evidence, corrections and cost.
 
@@ -57,8 +59,7 @@ def show(
             f"the store has no verdict on {printable(event_id, 200)}; was it sampled, and is it "
             "within store.keep_days?"
         )
-    for line in map(json_text, found) if as_json else _event_lines(found):
-        echo(line)
+    emit_each(found, _event_lines(found), as_json=as_json)
 
 
 def _event_lines(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -71,7 +72,8 @@ def _event_lines(found: list[dict[str, Any]]) -> Iterator[str]:
     texts: dict[str, str] = next((one["texts"] for one in found if one["texts"] is not None), {})
     if not texts:
         yield "(the store has no texts of this event)"
-    for name, text in ((name, texts[name]) for name in ("question", "answer") if texts):
+    for name in ("question", "answer") if texts else ():
+        text = texts[name]
         yield f"{name}:"
         yield from (f"    {printable(line, 1_000)}" for line in text[:MAX_TEXT_CHARS].splitlines())
         if len(text) > MAX_TEXT_CHARS:
@@ -111,19 +113,15 @@ def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
 
 def incident(
     incident_id: str | None = Argument(
-        None,
-        metavar="[ID]",
-        help="The incident, one of its alerts, or latest; default: list all, the latest first.",
+        None, metavar="[ID]", help="The incident, one of its alerts, or latest; default: list all."
     ),
     config: Path | None = STORE_CONFIG,
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
     rejudge: bool = Option(
-        False,
-        "--rejudge",
-        help="Also have other old answers judged again, for a new word: product, judge or both.",
+        False, "--rejudge", help="Also judge old answers again, for a new word: product, judge or both."
     ),
-    as_json: bool = Option(False, "--json", help="Print JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Print an incident: what fell, the likely cause, examples, and what to do next.
 
@@ -142,8 +140,8 @@ def incident(
                 "--rejudge needs an incident; for example: judgestream incident latest --rejudge"
             )
         if incident_id is None:
-            for line in _listed([summary_of(one) | {"card": card(one)} for one in known], as_json=as_json):
-                echo(line)
+            listed = [summary_of(one) | {"card": card(one)} for one in known]
+            emit_each(listed, _listed(listed), as_json=as_json)
             return
         found = find(known, incident_id)
         if found is None:
@@ -153,20 +151,18 @@ def incident(
         report = report_on(snapshot, found, ranges=ranges, product_labels=labels)
     if rejudge:
         call.run(lambda _: _rejudge(call, found))
-    if as_json:
-        echo(json_text(values_of(report) | {"card": card(found, report)}))
-    elif sys.stdout.isatty():
+    text = markdown(report, link=link)
+    if sys.stdout.isatty() and not as_json:
         from rich.console import Console
         from rich.markdown import Markdown
 
-        Console().print(Markdown(markdown(report, link=link)))
+        Console().print(Markdown(text))
     else:
-        echo(markdown(report, link=link), nl=False)
+        emit(values_of(report) | {"card": card(found, report)}, text.splitlines(), as_json=as_json)
 
 
 async def _rejudge(call: Session, incident: Incident) -> None:
     """Ask the monitor for another word on an incident's drops of all answers."""
-    from streams.kafka.topics.grants import produce_grants
     from streams.monitoring.forwarder import DEMAND
     from streams.monitoring.words import has_word
 
@@ -177,21 +173,16 @@ async def _rejudge(call: Session, incident: Incident) -> None:
         what = "is over" if alerts else "has no drop of all answers"
         which = f"incident {incident.incident_id} {what}"
         raise BadUsageError(f"--rejudge: {which}; only a drop of all answers that lasts gets a word")
-    topic = call.settings.topics.observations
-    async with call.producer(produce_grants(topic)) as producer:
+    async with call.sending(call.settings.topics.observations) as send:
         for one in alerts.values():
-            value, demand = one.model_dump_json().encode(), [(DEMAND, b"")]
-            await producer.send_and_wait(topic, value, key=one.metric.encode(), headers=demand)
+            await send(one, one.metric, [(DEMAND, b"")])
     what = "old answers are judged again; the new word comes with this incident when that many live ones came"
     echo(f"{', '.join(sorted({one.metric for one in alerts.values()}))}: {what}", err=True)
 
 
-def _listed(incidents: list[dict[str, Any]], *, as_json: bool) -> Iterator[str]:
+def _listed(incidents: list[dict[str, Any]]) -> Iterator[str]:
     from streams.store.views.incidents import counted_alerts
 
-    if as_json:
-        yield from map(json_text, incidents)
-        return
     for one in incidents:
         since = datetime.fromtimestamp(int(str(one["started"])) / 1000, UTC)
         state = "open" if one["ended"] is None else "over"
@@ -205,9 +196,7 @@ def explore(
     config: Path | None = STORE_CONFIG,
     store: Path | None = STORE,
     port: int = Option(8081, "--port", "-p", min=0, max=65535, help="Port; 0 picks a free one."),
-    follow: bool = Option(
-        False, "--follow", help="Also update the store from the topics, as its only writer."
-    ),
+    follow: bool = Option(False, "--follow", help="Update the store from the topics, as its only writer."),
 ) -> None:
     """Browse the verdict store: answers, their evidence, charts, incidents.
 
@@ -235,16 +224,11 @@ async def _explore(call: Session, port: int, stop: asyncio.Event, *, follow: boo
         )
     if not follow:
         call.require_store("name it with --store, or use --follow")
-    explorer = open_explorer(settings)
-    app = listening.application()
-    explorer.add_to(app)
     async with AsyncExitStack() as stack:
-        await listening.start(app)
-        stack.push_async_callback(listening.stop)
         if follow:
             stack.push_async_callback(cancel, asyncio.create_task(StoreAgent(settings).run()))
-        echo(f"answers: {listening.url}/explore (stop with Ctrl-C)")
-        await stop.wait()
+        line = "answers: {}/explore (stop with Ctrl-C)"
+        await call.serve(listening, [open_explorer(settings)], stop, line)
 
 
 def export(
@@ -253,18 +237,10 @@ def export(
     metric: str | None = ONLY_METRIC,
     label: list[str] | None = ONLY_LABEL,
     form: Literal["csv", "jsonl", "parquet"] = Option("jsonl", "--format", "-f", help="Output format."),
-    output: Path | None = Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="Folder for a file per day (day=2026-03-14/verdicts.csv); default: standard output.",
-    ),
-    from_topics: bool = Option(
-        False, "--from-topics", help="Read the topics from the beginning instead of the store."
-    ),
+    output: Path | None = Option(None, "--output", "-o", metavar="FOLDER", help="Folder for a file per day."),
+    from_topics: bool = Option(False, "--from-topics", help="Read the topics instead of the store."),
     views: Literal["duckdb", "clickhouse"] | None = Option(
-        None, help="Only print SQL: DuckDB views over the files, or ClickHouse tables."
+        None, help="Only print SQL: views or tables of it."
     ),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
