@@ -144,7 +144,7 @@ def _place(source: Source | DeadLetter) -> _Place:
 
 @dataclass(slots=True)
 class Incidents:
-    """Keeps the report of each incident up to date."""
+    """The incidents of the alerts, each with a report of the store, which knows causes."""
 
     accounts: Accounts
     store: StoreSettings
@@ -170,13 +170,10 @@ class Incidents:
         return title(incident) if report is None else headline(report)
 
     async def run(self) -> None:
-        """Report on the latest incident while it is open, until cancelled."""
-        alerts = 0
+        """Report on the latest incident until cancelled."""
         while True:
             await asyncio.sleep(REPORT_SECONDS)
-            latest = self.all[-1:]
-            if latest and (latest[0].ended_at is None or len(self.accounts.alerts) != alerts):
-                alerts = len(self.accounts.alerts)
+            if latest := self.all[-1:]:
                 await asyncio.to_thread(self._report, latest)
 
     async def settle(self, patience_seconds: float) -> None:
@@ -189,14 +186,14 @@ class Incidents:
 
     def _report(self, incidents: Sequence[Incident], results: int = 0) -> bool:
         """Report on incidents; return False if the store cannot be read or has fewer results."""
+        labels = self.store.product_labels
         try:
             with StoreReader(self.store.path).snapshot() as snapshot:
                 if results and Query(snapshot, Filter()).count() < results:
                     return False
                 for one in incidents:
-                    self.reports[one.incident_id] = report_on(
-                        snapshot, one, ranges=self.ranges, product_labels=self.store.product_labels
-                    )
+                    report = report_on(snapshot, one, ranges=self.ranges, product_labels=labels)
+                    self.reports[one.incident_id] = report
         except StoreError:
             return False
         return True

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +30,9 @@ EVERY = 100
 """One in this many events is undecodable and one unroutable."""
 UNDECODABLE_AT = 37
 UNROUTABLE_AT = 73
+
+GOOD_SECONDS, WORSE_SECONDS, RECOVERED_SECONDS = 20.0, 45.0, 60.0
+"""The endless demo serves good answers first, then worse and good ones in turn."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -94,11 +99,8 @@ def make_record(
 
 
 def _tenant(share: float) -> str:
-    for tenant, part in TENANTS.items():
-        share -= part
-        if share < 0:
-            return tenant
-    return next(iter(TENANTS))
+    ends = zip(TENANTS, accumulate(TENANTS.values()), strict=True)
+    return next((tenant for tenant, end in ends if share < end), next(iter(TENANTS)))
 
 
 def _share(what: str) -> float:
@@ -110,34 +112,22 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """When the endless demo serves worse answers: first good ones, then alternating."""
-
-    good_seconds: float = 20.0
-    worse_seconds: float = 45.0
-    recovered_seconds: float = 60.0
-
-    def is_worse(self, seconds: float) -> bool:
-        """Return whether answers are worse, this time after the first event."""
-        since = seconds - self.good_seconds
-        return since >= 0 and since % (self.worse_seconds + self.recovered_seconds) < self.worse_seconds
+def is_worse(seconds: float) -> bool:
+    """Return whether the endless demo serves worse answers, this time after its first event."""
+    since = seconds - GOOD_SECONDS
+    return since >= 0 and since % (WORSE_SECONDS + RECOVERED_SECONDS) < WORSE_SECONDS
 
 
-def bounded_records(questions: tuple[Question, ...], count: int) -> Iterator[DemoRecord]:
-    """Yield `count` events, the second half from the bad deployment."""
-    for index in range(count):
-        yield make_record(questions, index, worse=index * 2 >= count, occurred_at=datetime.now(UTC))
-
-
-def endless_records(
-    questions: tuple[Question, ...], cycle: Cycle, seconds: Callable[[], float]
+def own_records(
+    questions: tuple[Question, ...], count: int | None, seconds: Callable[[], float] = time.monotonic
 ) -> Iterator[DemoRecord]:
-    """Yield events endlessly, alternating good and worse; `seconds` is the time since the first event."""
-    index = 0
-    while True:
-        yield make_record(questions, index, worse=cycle.is_worse(seconds()), occurred_at=datetime.now(UTC))
-        index += 1
+    """Yield `count` events, the second half from the bad deployment; None: without an end, in turns.
+
+    `seconds` is the time since the first event.
+    """
+    for index in range(sys.maxsize if count is None else count):
+        worse = is_worse(seconds()) if count is None else index * 2 >= count
+        yield make_record(questions, index, worse=worse, occurred_at=datetime.now(UTC))
 
 
 def file_records(lines: Iterable[bytes]) -> Iterator[DemoRecord]:

@@ -19,23 +19,9 @@ from judge.chat import OFFLINE_MODEL
 from judge.metrics.registry import score_ranges
 from judge.offline.server import OfflineJudge
 from streams.demo.accounting import POSITION_HEADER, Accounts, Incidents
-from streams.demo.events import (
-    Cycle,
-    DemoRecord,
-    bounded_records,
-    endless_records,
-    file_records,
-    load_questions,
-)
+from streams.demo.events import DemoRecord, file_records, load_questions, own_records
 from streams.demo.screen import View, summary
-from streams.demo.stage import (
-    MAX_TOKENS,
-    WORKER_AGENTS,
-    DemoPlan,
-    ask_once,
-    demo_settings,
-    demo_topics,
-)
+from streams.demo.stage import MAX_TOKENS, WORKER_AGENTS, DemoPlan, ask_once, demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import DemoError
 from streams.settings.judge import EndpointSettings
@@ -239,11 +225,8 @@ class _Demo:
     def _records(self) -> Iterator[DemoRecord]:
         if self._plan.lines is not None:
             return file_records(self._plan.lines)
-        questions = load_questions()
-        if self._plan.events is not None:
-            return bounded_records(questions, self._plan.events)
         begun = time.monotonic()
-        return endless_records(questions, Cycle(), lambda: time.monotonic() - begun)
+        return own_records(load_questions(), self._plan.events, lambda: time.monotonic() - begun)
 
 
 async def _caught_up(consumer: Any) -> None:

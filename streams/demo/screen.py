@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,12 +20,11 @@ from streams.monitoring.statistics.estimators import WeightedSums
 
 Scale = tuple[float, float]
 BARS: Final = "▁▂▃▄▅▆▇█"
-MAX_PARTS: Final = 8
-"""Parts of the traffic in the table."""
 FEWEST_VERDICTS: Final = 5
 """Minimum verdicts of a part."""
 LINE_SECONDS: Final = 2.0
-_ROWS_AROUND: Final = 8  # title, addresses, page, flow, headings, cost, and two rules
+_ROWS_PER_PART: Final = 6
+"""The terminal's rows for each part of the traffic in the table."""
 
 
 @dataclass(slots=True)
@@ -69,7 +67,7 @@ class View:
 
 
 def screen(view: View, *, width: int, height: int) -> RenderableType:
-    """Lay out the view for a terminal."""
+    """Lay out the view for a terminal; what is below its last row is not shown."""
     top = [
         Text.assemble(
             ("judgestream demo", "bold"),
@@ -80,21 +78,17 @@ def screen(view: View, *, width: int, height: int) -> RenderableType:
         Text(f"Ctrl-C stops  {view.broker}", style="dim"),
         Text(view.page, style="dim"),
         Text(view.flow),
+        Text(_cost(view.accounts), style="dim"),
     ]
-    alarms = _alarms(view, width)
-    used = _ROWS_AROUND + len(view.ranges) + len(alarms)
-    parts = min(MAX_PARTS, max(height - used - 5, 2))
-    rows = _rows(view, parts)
-    used += len(rows) - len(view.ranges)
-    latest = view.status.get("verdicts", ())[: max(height - used, 1)]
-    verdicts = [_verdict(verdict, view.ranges.get(verdict["metric"], (0, 5))) for verdict in latest]
+    verdicts = [
+        _verdict(one, view.ranges.get(one["metric"], (0, 5))) for one in view.status.get("verdicts", ())
+    ]
     if not verdicts and view.trouble is None:
         verdicts = [Text("waiting for the first verdict ...", style="dim")]
-    tail = [*verdicts, Text(_cost(view.accounts), style="dim")]
-    for line in (*top, *alarms, *tail):
+    for line in (*top, *verdicts):
         line.truncate(width, overflow="ellipsis")
-    rule = Rule(style="dim")
-    return Group(*top, rule, _table(view, rows, width), *alarms, rule, *tail)
+    rule, rows = Rule(style="dim"), _rows(view, height // _ROWS_PER_PART)
+    return Group(*top, rule, _table(view, rows, width), *_alarms(view, 2 * width), rule, *verdicts)
 
 
 def _rows(view: View, most_parts: int) -> list[Mapping[str, Any]]:
@@ -147,25 +141,19 @@ def sparkline(means: Sequence[float | None], ends: Scale, width: int) -> Text:
     return text
 
 
-def _alarms(view: View, width: int) -> list[Text]:
+def _alarms(view: View, most_chars: int) -> list[Text]:
     """Return the judge's trouble and the latest incident, or that there is neither."""
-    lines = [] if view.trouble is None else _wrapped(" JUDGE ", view.trouble, "bold white on red", width)
-    incidents = view.incidents.all
-    if not incidents:
-        return lines or [Text("no alert", style="green")]
-    latest = incidents[-1]
-    is_open = latest.ended_at is None
-    head, style = (" INCIDENT ", "bold white on red") if is_open else (" OVER ", "bold black on green")
-    first, *others = view.incidents.card(latest)
-    lines += _wrapped(head, first, style, width)
-    return [*lines, *(Text(f"  {line}", style="red" if is_open else "dim") for line in others)]
-
-
-def _wrapped(head: str, words: str, style: str, width: int) -> list[Text]:
-    """Return a marked line, folded into at most two."""
-    first, *others = textwrap.wrap(f"{head} {printable(words, 2 * width)}", width, drop_whitespace=False)
-    lines = [Text.assemble((head, style), first.removeprefix(head))]
-    return lines + ([Text("  " + " ".join(others).strip())] if others else [])
+    incidents, red = view.incidents.all, "bold white on red"
+    lines = []
+    if view.trouble is not None:
+        lines = [Text.assemble((" JUDGE ", red), " ", printable(view.trouble, most_chars - 10))]
+    if incidents:
+        is_over = incidents[-1].ended_at is not None
+        head = (" OVER ", "bold black on green") if is_over else (" INCIDENT ", red)
+        first, *others = view.incidents.card(incidents[-1])
+        lines.append(Text.assemble(head, " ", printable(first, most_chars - 12)))
+        lines += [Text(f"  {line}", style="dim" if is_over else "red") for line in others]
+    return lines or [Text("no alert", style="green")]
 
 
 def _verdict(verdict: Mapping[str, Any], ends: Scale) -> Text:
@@ -308,54 +296,33 @@ def _estimate(sums: WeightedSums, scale: Scale) -> dict[str, float | int] | None
     }
 
 
-def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
-    """Return a summary as tables; `complete` if it ran to its end, with a first and a second half."""
-    flow = Table(box=None, show_header=False)
-    flow.add_column(style="dim")
-    flow.add_column(justify="right")
+def summary_lines(values: Mapping[str, Any], *, complete: bool) -> Iterator[str]:
+    """Yield a summary as text; `complete` if it ran to its end, with a first and a second half."""
+    yield "outcomes of the events"
     results = {f"results {name}": count for name, count in values["results"].items()}
     for name, count in {**values["events"], **results, "dead letters": values["dead_letters"]}.items():
-        flow.add_row(name, str(count))
-    means: list[RenderableType] = []
-    verdict = Text("NOT accounted for: see the numbers above", style="bold red")
+        yield f"  {name:<17} {count:>7,}"
     if complete:
-        title = Text("means of the first and the second half, weighted by 1 / probability")
-        means = [title, _means_table(values["estimates"]), Text()]
+        yield "means of the first and the second half, weighted by 1 / probability, with 95% interval"
+        for metric, sides in values["estimates"].items():
+            yield f"  {metric:<17} {_shown(sides['before'])}   {_shown(sides['after'])}"
+    for one in values["incidents"]:
+        yield f"incident {one['incident_id']}: {one['headline']} ({one['alerts']} alerts)"
+    cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
+    yield (
+        f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {cost}, "
+        f"{values['seconds']:.1f} s, judged by {printable(values['judge'])}"
+    )
+    if values["identity_holds"]:
+        yield "accounted for: every event and every task has exactly one outcome"
+    elif complete:
+        yield "NOT accounted for: see the numbers above"
     else:
         limit = "" if values.get("limit") is None else f" at its limit of {values['limit']}"
-        verdict = Text(f"stopped{limit} with {values['tasks']['in_flight']} tasks in flight")
-    if values["identity_holds"]:
-        verdict = Text("accounted for: every event and every task has exactly one outcome", style="green")
-    cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
-    return Group(
-        Text("outcomes of the events"),
-        flow,
-        Text(),
-        *means,
-        *(
-            Text(f"incident {incident['incident_id']}: {incident['headline']} ({incident['alerts']} alerts)")
-            for incident in values["incidents"]
-        ),
-        Text(
-            f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {cost}, "
-            f"{values['seconds']:.1f} s, judged by {printable(values['judge'])}"
-        ),
-        verdict,
-    )
+        yield f"stopped{limit} with {values['tasks']['in_flight']} tasks in flight"
 
 
-def _means_table(estimates: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("metric")
-    for side in next(iter(estimates.values())):
-        table.add_column(side.replace("_", " "), justify="right")
-        table.add_column("95% interval", justify="right", style="dim")
-    for metric, sides in estimates.items():
-        cells: list[str] = []
-        for one in sides.values():
-            known = (
-                ["-", ""] if one is None else [f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}"]
-            )
-            cells += known
-        table.add_row(metric, *cells)
-    return table
+def _shown(estimate: Mapping[str, Any] | None) -> str:
+    if estimate is None:
+        return f"{'-':>4} {'':<14}"
+    return f"{estimate['mean']:.2f} ({estimate['low']:.2f} to {estimate['high']:.2f})"

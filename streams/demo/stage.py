@@ -105,12 +105,7 @@ def demo_settings(
             "budget": "none" if max_usd is None else {"usd_per_day": max_usd},
         },
         "monitor": {"baseline_samples": 40, "labels": ["app", "model"]},
-        "telemetry": {
-            "host": "127.0.0.1",
-            "port": 0,
-            "labels": ["app", "model", "prompt_version"],
-            "log_level": "warning",
-        },
+        "telemetry": {"port": 0, "labels": ["app", "model", "prompt_version"], "log_level": "warning"},
         **({} if store_path is None else {"store": {"path": store_path}}),
         **({"metrics": {name: usual.get(name, {}) for name in metrics}} if metrics else {}),
     }

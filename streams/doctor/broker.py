@@ -38,12 +38,7 @@ Fact = TypeVar("Fact")
 
 
 class BrokerExaminer:
-    """Tests a cluster for some agents.
-
-    Args:
-        timeout_seconds: Time limit of each connection and reply.
-        workers: Number of workers that share the work; None: the group's current members.
-    """
+    """Tests a cluster for some agents."""
 
     def __init__(
         self,

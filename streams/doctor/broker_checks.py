@@ -15,16 +15,7 @@ from aiokafka.errors import (
 )
 
 from judge.text.printable import printable
-from streams.doctor.findings import (
-    ALWAYS,
-    Finding,
-    Row,
-    evaluate,
-    failed,
-    not_tried,
-    ok,
-    warning,
-)
+from streams.doctor.findings import ALWAYS, Finding, Row, evaluate, failed, not_tried, ok, warning
 from streams.doctor.probe import LONGEST_SESSION, SHORTEST_SESSION, GroupView, TopicView
 from streams.kafka.access.errors import principal_of
 from streams.kafka.topics.grants import CLUSTER, Grant, Operation, Right, commands
@@ -193,16 +184,13 @@ def check_topic_rights(
     granted: dict[str, list[str]] = {}
     for topic in usable:
         need, rights = needs[topic.name], topic.rights
-        for right, needed in ((Right.READ, need.reads), (Right.WRITE, need.writes)):
-            if needed and rights is not None:
-                word = _WORDS[right]
-                if right in rights:
-                    granted.setdefault(word, []).append(topic.name)
-                    continue
-                what = f"{principal_of(kafka)} may not {word.lower()} it"
-                findings.append(
-                    failed("access", topic.name, what, acl_command(kafka, word, topic=topic.name))
-                )
+        wanted = ((Right.READ, need.reads), (Right.WRITE, need.writes)) if rights is not None else ()
+        for word, has in ((_WORDS[right], right in (rights or ())) for right, needed in wanted if needed):
+            if has:
+                granted.setdefault(word, []).append(topic.name)
+                continue
+            what = f"{principal_of(kafka)} may not {word.lower()} it"
+            findings.append(failed("access", topic.name, what, acl_command(kafka, word, topic=topic.name)))
     if any(topic.rights is None for topic in usable):
         why = "this broker does not report permissions (Kafka 2.3 and newer do)"
         findings.append(not_tried("access", "topics", why))
@@ -255,12 +243,9 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
 
 def check_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:
     """Warn of settings that the broker does not show."""
-    return [
-        warning(
-            "topics",
-            name or "broker",
-            f"its settings cannot be read ({reason}), so they are not checked",
-            acl_command(kafka, "DescribeConfigs", topic=name),
-        )
-        for name, reason in hidden.items()
-    ]
+    findings = []
+    for name, reason in hidden.items():
+        what = f"its settings cannot be read ({reason}), so they are not checked"
+        grant = acl_command(kafka, "DescribeConfigs", topic=name)
+        findings.append(warning("topics", name or "broker", what, grant))
+    return findings

@@ -38,21 +38,17 @@ _TRANSPORT: Final = (aiohttp.ClientError, OSError, TimeoutError)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An endpoint's answer to a request for its models, or why there is none.
-
-    Args:
-        status: HTTP's status; 0: no answer.
-        models: The models; None if it does not list them.
-        skew_seconds: This machine's clock minus the endpoint's; None if it reports no time.
-    """
+    """An endpoint's answer to a request for its models, or why there is none (status 0)."""
 
     endpoint: EndpointSettings
     has_key: bool = True
     status: int = 0
     models: Sequence[str] | None = None
+    """None if it does not list them."""
     seconds: float = 0.0
     error: BaseException | None = None
     skew_seconds: float | None = None
+    """This machine's clock minus the endpoint's; None if it reports no time."""
 
     @property
     def usable(self) -> bool:
@@ -107,12 +103,7 @@ def _why(error: BaseException | None) -> str:
 
 @dataclass(slots=True)
 class EndpointExaminer:
-    """Tests all endpoints; a successful verdict, which costs money, is not repeated.
-
-    Args:
-        timeout_seconds: Time limit of a list of models; a verdict has judge.timeout_seconds.
-        now: The wall clock, in seconds since 1970.
-    """
+    """Tests all endpoints; a successful verdict, which costs money, is not repeated."""
 
     settings: Settings
     env: Mapping[str, str]

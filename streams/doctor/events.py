@@ -29,8 +29,8 @@ from streams.settings.tree import Settings
 RECORDS: Final = 100
 """Number of newest records to check."""
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
-_TRACE_ID: Final = re.compile(rb"[0-9a-fA-F]{32}")
-_TRACE_ID_BYTES: Final = 16
+_TRACE_ID: Final = re.compile(rb"[0-9a-fA-F]{32}|.{16}", re.DOTALL)
+"""As 32 hexadecimal digits, or 16 bytes."""
 _MEAN: Final = 0.8
 _SPREAD: Final = 0.24
 """Usual mean and spread of judges' scores, on the scale [0, 1]."""
@@ -51,11 +51,8 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
     except SettingsError:
         return [not_tried("events", topic, "credentials of kafka.security are missing, see secrets")]
     except (KafkaError, OSError, TimeoutError) as error:
-        return [
-            not_tried(
-                "events", topic, f"its records cannot be read ({type(error).__name__}), see broker and access"
-            )
-        ]
+        why = f"its records cannot be read ({type(error).__name__}), see broker and access"
+        return [not_tried("events", topic, why)]
     try:
         events = open_reader(settings, env, patient=False)
     except SettingsError as error:
@@ -75,11 +72,7 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
 def check_events(
     settings: Settings, records: Sequence[Record], partitions: int, without: Sequence[TrialOutcome] = ()
 ) -> list[Finding]:
-    """Check what records become with these settings.
-
-    Args:
-        without: Outcomes of records that could not be decoded by their schema.
-    """
+    """Check what records become with these settings; `without` are those without a schema to decode them."""
     topic = settings.topics.events
     if not records and not without:
         return [ok("events", topic, "has no records")]
@@ -138,20 +131,12 @@ def _delay(settings: Settings, records: Sequence[Record], outcomes: Sequence[Tri
     rules = MonitorConfig(
         labels=monitor.labels, expected_samples_per_false_alarm=monitor.samples_per_false_alarm
     ).rules("relevance")
+    min_drop, threshold = monitor.min_drop / FIVE_POINTS, rules.thresholds[0]
     margin = expected_margin(
-        _SPREAD,
-        known=30 * a_day,
-        first=monitor.baseline_samples,
-        min_drop=monitor.min_drop / FIVE_POINTS,
-        evenness=evenness,
+        _SPREAD, known=30 * a_day, first=monitor.baseline_samples, min_drop=min_drop, evenness=evenness
     )
     answers = expected_answers(
-        NOTABLE_FALL,
-        mean=_MEAN,
-        spread=_SPREAD,
-        margin=margin,
-        threshold=rules.thresholds[0],
-        evenness=evenness,
+        NOTABLE_FALL, mean=_MEAN, spread=_SPREAD, margin=margin, threshold=threshold, evenness=evenness
     )
     said = f"a drop of 0.44 of 5 points (spread 1.2) after 30 days, at {a_day:,.0f} judged answers a day,"
     if not isfinite(answers):
@@ -162,29 +147,22 @@ def _delay(settings: Settings, records: Sequence[Record], outcomes: Sequence[Tri
 
 
 def _keys(settings: Settings, records: Sequence[Record], partitions: int) -> list[Finding]:
-    otlp, topic = settings.ingest.otlp, settings.topics.events
-    if settings.ingest.format != "otlp" or otlp.unit != "trace" or partitions <= 1:
+    if settings.ingest.format != "otlp" or settings.ingest.otlp.unit != "trace" or partitions <= 1:
         return []
-    strange = [one for one in records if one.key is None or not _is_trace_id(one.key)]
+    strange = sum(_TRACE_ID.fullmatch(one.key or b"") is None for one in records)
     if not strange:
         return []
     detail = (
-        f"{len(strange)} of {len(records)} records are not keyed by trace id, so traces are spread over "
+        f"{strange} of {len(records)} records are not keyed by trace id, so traces are spread over "
         f"{partitions} partitions"
     )
-    return [failed("events", topic, detail, _KEYS)]
-
-
-def _is_trace_id(key: bytes) -> bool:
-    """Return whether a key is a trace id: 32 hexadecimal digits, or 16 bytes."""
-    return _TRACE_ID.fullmatch(key) is not None or len(key) == _TRACE_ID_BYTES
+    return [failed("events", settings.topics.events, detail, _KEYS)]
 
 
 def _silent(topic: str, outcomes: Sequence[TrialOutcome]) -> list[Finding]:
     """Warn of instrumentations without recorded content, each with how to enable it."""
-    hints: Counter[str] = Counter(hint for one in outcomes for hint in one.hints)
     findings: list[Finding] = []
-    for hint, count in hints.items():
+    for hint, count in Counter(hint for one in outcomes for hint in one.hints).items():
         family, _, remedy = hint.partition(": ")
         detail = f"{count} of {len(outcomes)} traces have model calls without recorded content ({family})"
         findings.append(warning("events", topic, detail, remedy))

@@ -27,7 +27,6 @@ class Examination:
     Args:
         timeout_seconds: Time limit of each connection and reply; of verdicts, `judge.timeout_seconds`.
         workers: Number of workers that share the work; None: the group's current members.
-        now: The wall clock, in seconds since 1970.
     """
 
     def __init__(
@@ -91,11 +90,9 @@ class Examination:
     async def run_until_well(
         self, wait_seconds: float, *, on_trouble: Callable[[Diagnosis, float], None] = lambda *_: None
     ) -> Diagnosis:
-        """Repeat until nothing fails, a failure is permanent, or the time is over.
+        """Repeat until nothing fails, a failure is permanent, or the time is over (0: run once).
 
-        Args:
-            wait_seconds: How long to repeat; 0 runs once.
-            on_trouble: Called before each repetition with the diagnosis and the seconds left.
+        `on_trouble` is called before each repetition with the diagnosis and the seconds left.
         """
         diagnosis = await self.run()
         # After the first run, so that a slow one is still repeated.

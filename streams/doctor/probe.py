@@ -27,14 +27,7 @@ TOPIC_SETTINGS: Final = ("cleanup.policy", "max.message.bytes", "min.insync.repl
                          "unclean.leader.election.enable")  # fmt: skip
 _TOPIC: Final = 2
 _BROKER: Final = 4
-_SOON: Final = frozenset(
-    error.errno
-    for error in (
-        GroupLoadInProgressError,
-        GroupCoordinatorNotAvailableError,
-        NotCoordinatorForGroupError,
-    )
-)
+_SOON: Final = (GroupLoadInProgressError, GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError)
 _AGAIN_SECONDS: Final = 0.2
 _PRODUCER_TIMEOUT_MS: Final = 60_000
 
@@ -91,11 +84,7 @@ class Shown(NamedTuple):
 
 
 class KafkaProbe:
-    """Connections to brokers, each opened on first use.
-
-    Args:
-        timeout_seconds: Time limit of each connection and reply.
-    """
+    """Connections to brokers, each opened on first use; the time limit is of each connection and reply."""
 
     def __init__(self, options: Mapping[str, Any], *, timeout_seconds: float) -> None:
         self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
@@ -139,7 +128,7 @@ class KafkaProbe:
         while True:
             view = await self._group(at, group_id)
             # A cluster without any group creates its offsets topic first.
-            if view.error_code not in _SOON or asyncio.get_running_loop().time() >= deadline:
+            if for_code(view.error_code) not in _SOON or asyncio.get_running_loop().time() >= deadline:
                 return view
             await asyncio.sleep(_AGAIN_SECONDS)
 
@@ -158,22 +147,15 @@ class KafkaProbe:
         return int(answer.error_code)
 
     async def _ask(self, at: tuple[str, int], request: Any) -> Any:
-        connection = await self._connection(*at)
+        connection = self._connections.get(at)
+        if connection is None or not connection.connected():
+            connection = self._connections[at] = await open_connection(
+                *at,
+                client_id="judgestream-doctor",
+                request_timeout_ms=round(self._timeout_seconds * 1000),
+                **self._options,
+            )
         return await connection.send(request)
-
-    async def _connection(self, host: str, port: int) -> BrokerConnection:
-        known = self._connections.get((host, port))
-        if known is not None and known.connected():
-            return known
-        connection = await open_connection(
-            host,
-            port,
-            client_id="judgestream-doctor",
-            request_timeout_ms=round(self._timeout_seconds * 1000),
-            **self._options,
-        )
-        self._connections[host, port] = connection
-        return connection
 
 
 def _topic_view(answered: Sequence[Any]) -> TopicView:

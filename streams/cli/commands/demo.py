@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from typer import Exit, Option, echo
 
-from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped
+from streams.cli.running import BadUsageError, CommandError, emit, run_until_stopped
 from streams.cli.session import log_to_stderr
 
 if TYPE_CHECKING:
@@ -72,7 +71,9 @@ def demo(
         max_usd=max_usd,
     )
     ending = run_until_stopped(lambda stop: _run(plan, base_url, model, stop, as_json=as_json))
-    _show(ending, as_json=as_json)
+    from streams.demo.screen import summary_lines
+
+    emit(ending.values, summary_lines(ending.values, complete=ending.early is None), as_json=as_json)
     if ending.early == "limit":
         echo(f"the demo stopped at its limit: {ending.values['limit']}", err=True)
     elif events is not None and ending.early is not None:
@@ -140,14 +141,3 @@ def _display(*, as_json: bool) -> AbstractContextManager[Display]:
     for name in ("streams.monitoring", "streams.judging", "streams.worker", "mode.timers"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return live(console) if is_live else nullcontext(PlainDisplay(lambda line: echo(line, err=as_json)))
-
-
-def _show(ending: Ending, *, as_json: bool) -> None:
-    if as_json:
-        echo(json_text(ending.values))
-        return
-    from rich.console import Console
-
-    from streams.demo.screen import as_tables
-
-    Console(file=sys.stdout, highlight=False).print(as_tables(ending.values, complete=ending.early is None))

@@ -19,11 +19,11 @@ from streams.demo.accounting import POSITION_HEADER, Accounts
 from streams.demo.events import (
     MODELS,
     TENANTS,
-    Cycle,
-    bounded_records,
     file_records,
+    is_worse,
     load_questions,
     make_record,
+    own_records,
 )
 from streams.settings.broker import TopicSettings
 from tests.streams.results import START, alert, failed, scored, task_of, unscored
@@ -69,9 +69,7 @@ def test_labels_say_what_was_deployed() -> None:
     labels = made(5)["labels"]
     assert labels["model"] in MODELS
     assert labels["tenant"] in TENANTS
-    versions = [
-        json.loads(record.value)["labels"]["prompt_version"] for record in bounded_records(QUESTIONS, 7)
-    ]
+    versions = [json.loads(record.value)["labels"]["prompt_version"] for record in own_records(QUESTIONS, 7)]
     assert versions == ["v7"] * 4 + ["v8"] * 3
 
 
@@ -96,7 +94,7 @@ def test_one_in_a_hundred_gives_no_metric_anything_to_judge() -> None:
 )
 def test_the_endless_demo_goes_up_and_down(seconds: float, worse: bool) -> None:
     """The cycle is 20 s good, then 45 s bad and 60 s good in turn."""
-    assert Cycle().is_worse(seconds) is worse
+    assert is_worse(seconds) is worse
 
 
 def test_lines_of_a_file_are_sent_as_they_are() -> None:
