@@ -12,19 +12,16 @@ from typing import Any, Final, NoReturn
 import typer
 
 from streams.cli.commands.anchors import app as anchors_app
-from streams.cli.commands.calibrate import calibrate
-from streams.cli.commands.compare import compare
 from streams.cli.commands.config import app as config_app
-from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor, topics
 from streams.cli.commands.init import init
 from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
 from streams.cli.commands.records import produce, tail
 from streams.cli.commands.replay import replay
-from streams.cli.commands.review import labels_app, review
-from streams.cli.commands.servers import broker, health, offline_judge, worker
-from streams.cli.commands.verdicts import explore, export, incident, show
+from streams.cli.commands.review import calibrate, labels_app, review
+from streams.cli.commands.servers import broker, demo, health, offline_judge, worker
+from streams.cli.commands.verdicts import compare, explore, export, incident, show
 from streams.cli.running import BadUsageError, CommandError, help_without_command
 from streams.cli.session import DEBUG_VARIABLE
 from streams.errors import BadFilterError, SettingsError, StreamsError
@@ -83,7 +80,7 @@ for _panel, _rows in _COMMANDS.items():
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version  # noqa: PLC0415 - only this flag needs it
+        from importlib.metadata import version
 
         typer.echo(f"judgestream {version('judgestream')}")
         raise typer.Exit
@@ -132,7 +129,7 @@ def _fail(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
         place = error.filename or "standard output or a temporary file"
         return report(f"cannot write {place}: the disk is full ({error.strerror}); free some space", 1)
-    from judge.errors import JudgeConfigurationError, JudgeUnavailableError  # noqa: PLC0415 - heavy
+    from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 
     if isinstance(error, BadUsageError | SettingsError | BadFilterError | JudgeConfigurationError):
         return report(f"--{error}" if isinstance(error, BadFilterError) else error, 2)
@@ -162,7 +159,7 @@ def _refuse_call(error: Any) -> int:
         else f"{error.option_name} was removed: {removed}"
     )
     if hasattr(error.__cause__, "errors"):  # Pydantic's, whose text omits the value
-        from streams.settings.problems import describe  # noqa: PLC0415 - heavy, and used here only
+        from streams.settings.problems import describe
 
         text = text.replace("Input should be", "must be").replace("Value error, ", "")
         if "'" not in text.rpartition(": ")[2]:

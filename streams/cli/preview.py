@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from math import floor
 from os.path import commonprefix
@@ -15,12 +15,11 @@ from judge.evaluate.evaluator import estimated_tokens, request_tokens
 from judge.evaluate.guard import neutral_task
 from judge.metric import Metric
 from judge.text.printable import printable
-from schemas import JudgeTask, Usage
+from schemas import Usage
 from streams.batch.estimate import Estimate, request_of
-from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
-from streams.settings.judge import LimitSettings
+from streams.settings.judge import BudgetSettings, EndpointSettings, LimitSettings
 from streams.settings.tree import Settings
 
 CACHED_FROM: Final = {"api.openai.com": 1024}
@@ -34,40 +33,32 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
     too small for the sample.
     """
     found: list[dict[str, Any]] = []
+    endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
     for name, metric in build_metrics(settings).items():
-        if metric.mode == "code":
-            continue
         task = neutral_task(metric, now=datetime(2026, 1, 1, tzinfo=UTC))
-        request = request_of(metric, task)
+        request = None if metric.mode == "code" else request_of(metric, task)
         if request is None:
             continue
-        found.append({"metric": name, "estimated_tokens": request_tokens(request)})
-        found[-1]["verdicts_per_day"] = _paid(settings, metric, task)
-        found[-1]["caching"] = list(caching_notes(settings, name, metric))
+        estimate = Estimate({name: metric}, settings.metrics, endpoints)
+        estimate.add(task)
+        prompt: dict[str, Any] = {"metric": name, "estimated_tokens": request_tokens(request)}
+        prompt["verdicts_per_day"] = _paid(settings.judge.budget, name, estimate)
+        prompt["caching"] = list(caching_notes(metric, voters(settings.metrics[name], endpoints)))
         if settings.metrics[name].prompt_pack is not None:
-            found[-1]["messages"] = [
+            prompt["messages"] = [
                 {"role": one.role, "content": one.content, "estimated_tokens": estimated_tokens(one.content)}
                 for one in request.messages
             ]
+        found.append(prompt)
     return found
 
 
-def _paid(settings: Settings, metric: Metric, task: JudgeTask) -> int | None:
+def _paid(budget: BudgetSettings, metric: str, estimate: Estimate) -> int | None:
     """Return how many such verdicts the narrowest limit pays for in a day; None without one, or a price."""
-    try:
-        endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
-    except SettingsError:
-        return None  # there is no endpoint yet
-    estimate = Estimate({metric.name: metric}, settings.metrics, endpoints)
-    estimate.add(task)
-    usd, budget = estimate.cost_usd, settings.judge.budget
-    limits: list[LimitSettings] = [budget, *(one for one in budget.caps if one.metric == metric.name)]
+    usd, calls = estimate.cost_usd, estimate.total.calls
+    limits: list[LimitSettings] = [budget, *(one for one in budget.caps if one.metric == metric)]
     paid = [one.usd_per_day / usd for one in limits if usd and one.usd_per_day is not None]
-    paid += [
-        one.calls_per_day / estimate.total.calls
-        for one in limits
-        if estimate.total.calls and one.calls_per_day is not None
-    ]
+    paid += [one.calls_per_day / calls for one in limits if calls and one.calls_per_day is not None]
     return floor(min(paid)) if paid else None
 
 
@@ -84,14 +75,10 @@ def prompt_lines(prompt: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {printable(line)}"
 
 
-def caching_notes(settings: Settings, name: str, metric: Metric) -> Iterator[str]:
+def caching_notes(metric: Metric, endpoints: Iterable[EndpointSettings]) -> Iterator[str]:
     """Yield a note for each endpoint that caches nothing because a metric's constant prefix is too short."""
-    try:
-        known = judge_endpoints(settings.judge, os.environ, settings.metrics)
-    except SettingsError:
-        return  # there is no endpoint yet
     tokens = prefix_tokens(metric)
-    for endpoint in {one.name: one for one in voters(settings.metrics[name], known)}.values():
+    for endpoint in {one.name: one for one in endpoints}.values():
         floor = CACHED_FROM.get(urlsplit(endpoint.base_url).hostname or "", 0)
         if not 0 < tokens < floor:
             continue

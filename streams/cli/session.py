@@ -1,5 +1,4 @@
 """How a command opens settings, a broker, a store or a file; the options that several commands have."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the functions, so that --help is quick
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """`judgestream anchors`: frozen answers, judged again and again, that show whether the judge has shifted."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
 

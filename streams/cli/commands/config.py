@@ -1,5 +1,4 @@
 """`judgestream config`: check and show settings."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
 
@@ -20,11 +19,7 @@ if TYPE_CHECKING:
     from streams.settings.judge import EndpointSettings
     from streams.settings.tree import Settings
 
-app = Typer(
-    help="Check, show and describe settings files.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = Typer(help="Check, show and describe settings files.", rich_markup_mode=None, add_completion=False)
 app.callback(invoke_without_command=True)(help_without_command)
 FILE = Argument(..., metavar="FILE", help="The settings file (YAML).")
 
@@ -147,9 +142,10 @@ def prompts(
     Your own prompt pack replaces them (metrics.<name>.prompt_pack).
     """
     from judge.metrics.base import BuiltInMetric
-    from judge.metrics.registry import build_metric, metric_class, metric_names
+    from judge.metrics.registry import build_metric, metric_names
 
-    named = tuple(name for name in metric_names() if issubclass(metric_class(name), BuiltInMetric))
+    built = {name: build_metric(name) for name in metric_names()}
+    named = {name: one for name, one in built.items() if isinstance(one, BuiltInMetric)}
     if metric is not None and metric not in named:
         raise BadUsageError(f"metric must be one of {', '.join(named)}, got {metric}")
     if as_pack:
@@ -157,8 +153,6 @@ def prompts(
             raise BadUsageError(f"--as-pack needs a metric, one of {', '.join(named)}; name it")
         echo(_pack(metric), nl=False)
         return
-    built = [build_metric(name) for name in ([metric] if metric else named)]
-    wanted = [one for one in built if isinstance(one, BuiltInMetric)]
     shown = [
         {
             "metric": one.name,
@@ -166,7 +160,7 @@ def prompts(
             "prompt": one.instructions,
             "response_schema": None if one.response_schema is None else one.response_schema.schema,
         }
-        for one in wanted
+        for one in (named.values() if metric is None else [named[metric]])
     ]
     if as_json:
         echo(json.dumps(shown, ensure_ascii=False, indent=2))
@@ -256,17 +250,11 @@ def _conditions(labels: Mapping[str, Sequence[str]]) -> str:
 def _endpoints(settings: Settings) -> list[str]:
     from streams.judging.endpoints import judge_endpoints
 
-    try:
-        endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
-    except SettingsError as error:
-        return [f"no endpoint: {error}"]
-    if not endpoints:
-        return ["none: code decides all metrics"]
     return [
         f"{'else ' if number and '/' not in one.name else ''}{one.name}: {one.model} at {one.base_url}"
         + _limits(one)
-        for number, one in enumerate(endpoints)
-    ]
+        for number, one in enumerate(judge_endpoints(settings.judge, os.environ, settings.metrics))
+    ] or ["none: code decides all metrics"]
 
 
 def _limits(endpoint: EndpointSettings) -> str:

@@ -1,5 +1,4 @@
 """`judgestream doctor`: test everything a worker needs; `judgestream topics`: create missing topics."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
 

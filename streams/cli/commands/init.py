@@ -1,5 +1,4 @@
 """`judgestream init`: write the first files, from five questions or flags and templates."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
 
@@ -40,9 +39,7 @@ METRICS: Final = {
 """What events contain besides question and answer, and the metrics that fit."""
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "coverage": {"reference": "The lamp's battery lasts 12 hours."},
-    "relevance": {
-        "context": {"Page-1": "The lamp weighs 340 g.", "Page-2": "A full charge lasts 12 hours."},
-    },
+    "relevance": {"context": {"Page-1": "The lamp weighs 340 g.", "Page-2": "A full charge lasts 12 hours."}},
 }
 """What the sample event needs for a metric."""
 

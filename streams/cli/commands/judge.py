@@ -1,5 +1,4 @@
 """`judgestream judge`: score a file without Kafka."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """`judgestream produce` and `tail`: send the lines of a file as records; follow a topic."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
 
@@ -14,16 +13,7 @@ from typer import Argument, Exit, Option
 
 from judge.text.printable import printable
 from streams.cli.running import BadUsageError, CommandError, emit, until
-from streams.cli.session import (
-    BROKERS,
-    CONFIG,
-    JSON,
-    ONLY_LABEL,
-    ONLY_METRIC,
-    Session,
-    opened,
-    session,
-)
+from streams.cli.session import BROKERS, CONFIG, JSON, ONLY_LABEL, ONLY_METRIC, Session, opened, session
 
 MAX_UNCONFIRMED = 2000
 MAX_PROBLEMS_SHOWN = 10

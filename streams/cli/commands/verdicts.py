@@ -1,5 +1,4 @@
-"""What reads the verdict store: `show`, `incident`, `explore`, `export`."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+"""What reads the verdict store: `show`, `incident`, `compare`, `explore`, `export`."""
 
 from __future__ import annotations
 
@@ -7,9 +6,10 @@ import asyncio
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from typer import Argument, Exit, Option, echo
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 MAX_TEXT_CHARS = 4_000
 MAX_ITEM_CHARS = 300
+GATE_CODES: Final = {"no worse": 0, "worse": 1, "not yet": 3}
+GATE_SECONDS: Final = 120
+"""A gate may run longer than a page's query."""
 EXPORT_SECONDS = 24 * 3600
 """An export may run longer than a page's query."""
 
@@ -190,6 +193,44 @@ def _listed(incidents: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{one['incident_id']} {state} since about {since:%Y-%m-%d %H:%M} UTC: {drop}"
     if not incidents:
         yield "the store has no drops"
+
+
+def compare(
+    metric: str = Option(..., "--metric", "-m", metavar="NAME", help="The metric."),
+    label: str = Option(..., metavar="NAME=OLD,NEW", help="The label, its value in use and the new one."),
+    margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
+    alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
+    by: str | None = Option(None, metavar="LABEL", help="Also stratify by this label, such as the app."),
+    cluster: str | None = Option(
+        None, metavar="LABEL", help="Answers with one value of it, such as the user, count once."
+    ),
+    since: str | None = Option(None, help="Start time, fixed over all looks: 2026-03-14 or RFC 3339."),
+    evaluator: str | None = Option(None, metavar="FINGERPRINT", help="Only scores of this evaluator."),
+    config: Path | None = STORE_CONFIG,
+    store: Path | None = STORE,
+    as_json: bool = JSON,
+) -> None:
+    """Say whether answers with a new label value score worse than with the old one, at every look.
+
+    Look as often as you like: the error is bounded over all looks. Exit code 0: not worse by the margin;
+    1: worse by at least the margin, or an error; 3: not yet known. A share of unscored and failed answers
+    that rises by the margin (as a part of the scale) is worse, too. Reads the verdict store
+    (judgestream worker --agents store).
+    """
+    from streams.store.database import StoreReader
+    from streams.store.gate import look
+    from streams.store.views.explorer import rising_metrics, score_ranges
+
+    settings = session(config, store=store).settings
+    query = {
+        "metric": metric, "label": label, "margin": str(margin), "alpha": str(alpha), "by": by or "",
+        "cluster": cluster or "", "since": since or "", "evaluator": evaluator or "",
+    }  # fmt: skip
+    asked = question_of(query, score_ranges(settings), rising_metrics(settings), datetime.now(UTC))
+    with StoreReader(settings.store.path, longest_seconds=GATE_SECONDS).snapshot() as snapshot:
+        found = look(snapshot, asked)
+    emit(asdict(found), [found.text()], as_json=as_json)
+    raise Exit(GATE_CODES[found.answer])
 
 
 def explore(

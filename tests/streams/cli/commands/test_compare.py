@@ -36,8 +36,7 @@ def compared(path: Path, *options: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("count", "new", "code", "answer"),
-    [(400, 4, 0, "no worse"), (400, 1, 1, "worse"), (20, 4, 3, "not yet")],
+    ("count", "new", "code", "answer"), [(400, 4, 0, "no worse"), (400, 1, 1, "worse"), (20, 4, 3, "not yet")]
 )
 def test_the_answer_is_the_exit_code(tmp_path: Path, count: int, new: int, code: int, answer: str) -> None:
     ended = compared(store_of(tmp_path, *results(count, 4, new)), "--margin", "1")
