@@ -39,7 +39,7 @@ from streams.batch.sources import (
 )
 from streams.batch.tally import MetricTally, Tally
 from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped
-from streams.cli.session import opened
+from streams.cli.session import opened, require_one_of
 from streams.errors import SettingsError
 from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import SamplingPolicy
@@ -118,11 +118,9 @@ class FileRun:
                 f"--prompt-pack belongs to one metric, got {len(self.names)}; name packs in the "
                 "metrics of --config"
             )
-        if pack is None and name not in {*metric_names(), *known}:
-            names = ", ".join(dict.fromkeys((*metric_names(), *known)))
-            raise BadUsageError(
-                f"--metric must be one of {names}, got {name!r}; any other name needs --prompt-pack"
-            )
+        if pack is None:
+            names = list(dict.fromkeys((*metric_names(), *known)))
+            require_one_of("--metric", name, names, "any other name needs --prompt-pack")
         settings = self._named[name] if pack is None else MetricSettings(prompt_pack=pack)
         return guarded(build_metric(name, settings), self._judge)
 

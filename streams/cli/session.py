@@ -10,6 +10,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Coroutine,
     Iterable,
     Iterator,
@@ -18,6 +19,7 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -329,6 +331,15 @@ def chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[
         got = ", ".join(sorted(given.difference(known))) or "none"
         raise BadUsageError(f"{option} must name one or more of {', '.join(known)}, got {got!r}")
     return tuple(name for name in known if name in given)
+
+
+def require_one_of(option: str, name: str, known: Collection[str], remedy: str = "") -> None:
+    """Refuse a name that is not known, with the one that resembles it."""
+    if name in known:
+        return
+    close = [f"did you mean {one}?" for one in get_close_matches(name, known, n=1)]
+    what = f"{option} must be one of {', '.join(known)}, got {name!r}"
+    raise BadUsageError("; ".join(filter(None, (what, remedy, *close))))
 
 
 def field_names(given: Sequence[str]) -> dict[str, str]:

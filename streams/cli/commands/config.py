@@ -12,7 +12,7 @@ from typer import Argument, Exit, Option, Typer, echo
 
 from judge.text.printable import printable
 from streams.cli.running import BadUsageError, CommandError, emit, help_without_command, json_text
-from streams.cli.session import JSON, log_to_stderr, runnable_settings, settings_for_command
+from streams.cli.session import JSON, log_to_stderr, require_one_of, runnable_settings, settings_for_command
 from streams.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ def prompts(
 
     built = {name: build_metric(name) for name in metric_names()}
     named = {name: one for name, one in built.items() if isinstance(one, BuiltInMetric)}
-    if metric is not None and metric not in named:
-        raise BadUsageError(f"metric must be one of {', '.join(named)}, got {metric}")
+    if metric is not None:
+        require_one_of("metric", metric, named)
     if as_pack:
         if metric is None:
             raise BadUsageError(f"--as-pack needs a metric, one of {', '.join(named)}; name it")

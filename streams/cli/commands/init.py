@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from typer import Abort, Argument, Option, echo, prompt
 
 from streams.cli.running import BadUsageError
+from streams.cli.session import require_one_of
 
 _CONDITION: Final = re.compile(r"([a-z_&]+)\| ")
 """The start of a template's line that stands only under conditions."""
@@ -82,8 +83,7 @@ def init(
     topic = str(ask(topic, "The topic with your answers", "qa.events"))
     contain = "Your events contain: reference (a known good answer), pages (cited), both or neither"
     comes = str(ask(comes, contain, "both"))
-    if comes not in METRICS:
-        raise BadUsageError(f"--with must be one of {', '.join(METRICS)}, got {comes!r}")
+    require_one_of("--with", comes, METRICS)
     judge = str(ask(judge, "The judge: offline (rules, free), a model of OpenAI's, or MODEL@URL", OFFLINE))
     model, _, address = judge.partition("@")
     base_url = f"http://127.0.0.1:{JUDGE_PORT}/v1" if judge == OFFLINE else address or OPENAI_BASE_URL

@@ -25,6 +25,8 @@ from streams.cli.session import (
     Session,
     chosen,
     log_to_stderr,
+    opened,
+    require_one_of,
     runnable_settings,
     settings_for_command,
     warn_of_deprecated,
@@ -244,8 +246,7 @@ def demo(
 
     metrics = tuple(dict.fromkeys(metric or ()))
     for name in metrics:
-        if name not in metric_names():
-            raise BadUsageError(f"--metric must be one of {', '.join(metric_names())}, got {name!r}")
+        require_one_of("--metric", name, metric_names())
     lines = None if events_file is None else _lines(events_file, events)
     if lines is not None:
         if events is not None and events > len(lines):
@@ -274,16 +275,10 @@ def demo(
 
 def _lines(file: Path, events: int | None) -> list[bytes]:
     from streams.batch.sources import bounded_lines
-    from streams.errors import SettingsError
 
-    try:
-        with file.open("rb") as handle:
-            texts = (line.rstrip(b"\r\n") for line in bounded_lines(handle, str(file)))
-            lines = list(islice(filter(None, texts), events))
-    except OSError as error:
-        raise BadUsageError(f"--events-file: cannot read {file}: {error.strerror}; check the path") from error
-    except SettingsError as error:
-        raise BadUsageError(f"--events-file: {error}") from error
+    with opened(file) as handle:
+        texts = (line.rstrip(b"\r\n") for line in bounded_lines(handle, str(file)))
+        lines = list(islice(filter(None, texts), events))
     if not lines:
         raise BadUsageError(f"--events-file: {file} has no events; it needs one JSON object per line")
     return lines
