@@ -23,7 +23,6 @@ from streams.cli.session import Session, opened
 from streams.errors import SettingsError, StreamsError
 from streams.kafka.dead_letters import Matches, Query, select, send_again
 from streams.kafka.topics.grants import produce_grants, tail_grants
-from streams.store.views.incidents import known_incidents
 
 MAX_PROBLEMS_SHOWN = 10
 
@@ -48,14 +47,11 @@ def plan_of(plan: Plan, call: Session) -> Plan:
     if plan.incident is None:
         return plan
     with call.snapshot() as snapshot:
-        known = {one.incident_id: one for one in known_incidents(snapshot)}
-    found = known.get(plan.incident)
-    if found is None:
-        ids = ", ".join(list(known)[:10]) or "none"
-        raise BadUsageError(f"--incident must be one of {ids}, got {plan.incident!r}")
+        found = call.incident(snapshot, plan.incident)
     labels = [dict(part) for _, part in found.parts]
     return replace(
         plan,
+        incident=found.incident_id,
         since=found.started_at,
         until=found.ended_at,
         metrics=plan.metrics or tuple(found.metrics),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from streams.kafka.topics.grants import Grant
     from streams.settings.tree import Settings
     from streams.store.database import Snapshot
+    from streams.store.views.incidents import Incident
     from streams.web.port import Port
 
 T = TypeVar("T")
@@ -201,6 +202,18 @@ class Session:
             await stop.wait()
         finally:
             await port.stop()
+
+    @staticmethod
+    def incident(snapshot: Snapshot, incident_id: str) -> Incident:
+        """Return an incident by its id, that of one of its alerts, or `latest`."""
+        from streams.store.views.incidents import find, known_incidents
+
+        known = known_incidents(snapshot)
+        found = find(known, incident_id)
+        if found is None:
+            ids = ", ".join(one.incident_id for one in known[:10]) or "none"
+            raise BadUsageError(f"there is no incident {incident_id[:40]!r}; the store has {ids}")
+        return found
 
     def require_store(self, remedy: str) -> None:
         """Refuse to start without a store."""

@@ -31,14 +31,16 @@ def doctor(
     workers: int | None = Option(
         None, min=1, help="Number of workers; default: the group's current members."
     ),
-    skip: list[str] | None = Option(None, metavar="CHECK", help="Repeatable (verdict costs money)."),
+    skip: list[str] | None = Option(
+        None, metavar="CHECK", help="Skip a check; repeatable (verdict costs money)."
+    ),
     timeout_seconds: float = Option(
         10.0, "--timeout", min=0.1, max=600, metavar="SECONDS", help="Time limit of each reply but verdicts."
     ),
     wait_seconds: float = Option(
         0.0, "--wait", min=0, max=86_400, metavar="SECONDS", help="Retry temporary failures so long."
     ),
-    as_json: bool = Option(False, "--json", help="Print the diagnosis as JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Test everything a worker needs: settings, secrets, broker, topics, rights, judge, verdicts, clock.
 

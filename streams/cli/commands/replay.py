@@ -9,7 +9,7 @@ from pathlib import Path
 from typer import Option
 
 from streams.cli.running import BadUsageError
-from streams.cli.session import BROKERS, CONFIG, session
+from streams.cli.session import BROKERS, CONFIG, JSON, YES, session
 
 
 def replay(
@@ -19,14 +19,14 @@ def replay(
     to: str | None = Option(None, metavar="TIME", help="End; default: now."),
     events: Path | None = Option(None, metavar="FILE", help="Judge the events of a file (as for `judge`)."),
     incident: str | None = Option(
-        None, metavar="ID", help="Judge an incident's events, metrics and parts, from the store."
+        None, metavar="ID", help="Judge the events of an incident (or latest) with its metrics and parts."
     ),
     dead_letters: bool = Option(False, "--dead-letters", help="Resend the originals of dead letters."),
     metric: list[str] | None = Option(
         None, "--metric", "-m", metavar="NAME", help="One of the settings; repeatable; default: all."
     ),
     pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),
-    endpoint: str | None = Option(None, metavar="NAME", help="The only endpoint; default: all."),
+    endpoint: str | None = Option(None, metavar="NAME", help="The only one; default: as in the settings."),
     rate: float | None = Option(
         None, "--rate", "-r", metavar="R", help="Maximum results (or records) per second."
     ),
@@ -37,10 +37,10 @@ def replay(
     topic: list[str] | None = Option(
         None, "--topic", "-t", metavar="NAME", help="Only dead letters of this topic; repeatable."
     ),
-    yes: bool = Option(False, "--yes", "-y", help="Do not prompt."),
+    yes: bool = YES,
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,
-    as_json: bool = Option(False, "--json", help="Print the summary as JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Judge past events again, or resend dead letters.
 

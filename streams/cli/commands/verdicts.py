@@ -132,24 +132,20 @@ def incident(
     a chat. Reads the verdict store (judgestream worker --agents store).
     """
     from streams.store.views.explorer import score_ranges
-    from streams.store.views.incidents import find, known_incidents, summary_of
+    from streams.store.views.incidents import known_incidents, summary_of
     from streams.store.views.report import card, markdown, report_on, values_of
 
     call = session(config, store=store)
     with call.snapshot() as snapshot:
-        known = known_incidents(snapshot)
         if incident_id is None and rejudge:
             raise BadUsageError(
                 "--rejudge needs an incident; for example: judgestream incident latest --rejudge"
             )
         if incident_id is None:
-            listed = [summary_of(one) | {"card": card(one)} for one in known]
+            listed = [summary_of(one) | {"card": card(one)} for one in known_incidents(snapshot)]
             emit_each(listed, _listed(listed), as_json=as_json)
             return
-        found = find(known, incident_id)
-        if found is None:
-            ids = ", ".join(one.incident_id for one in known[:10]) or "none"
-            raise BadUsageError(f"there is no incident {printable(incident_id, 40)}; the store has {ids}")
+        found = call.incident(snapshot, incident_id)
         ranges, labels = score_ranges(call.settings), call.settings.store.product_labels
         report = report_on(snapshot, found, ranges=ranges, product_labels=labels)
     if rejudge:
@@ -281,7 +277,7 @@ def export(
     output: Path | None = Option(None, "--output", "-o", metavar="FOLDER", help="Folder for a file per day."),
     from_topics: bool = Option(False, "--from-topics", help="Read the topics instead of the store."),
     views: Literal["duckdb", "clickhouse"] | None = Option(
-        None, help="Only print SQL: views or tables of it."
+        None, help="Only print SQL to read the files or topic."
     ),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
