@@ -276,5 +276,5 @@ async def test_an_incident_is_judged_again_with_other_prompts(
     }
     (told,) = judges.told
     assert "Score how kind it is." in told
-    with pytest.raises(BadUsageError, match="there is no incident .x.; the store has 100000000000"):
+    with pytest.raises(BadUsageError, match=r"there is no incident 'x'; the store has 100000000000"):
         plan_of(Plan(incident="x"), where)

@@ -222,9 +222,9 @@ def compare(
         "metric": metric, "label": label, "margin": str(margin), "alpha": str(alpha), "by": by or "",
         "cluster": cluster or "", "since": since or "", "evaluator": evaluator or "",
     }  # fmt: skip
-    asked = question_of(query, score_ranges(settings), rising_metrics(settings), datetime.now(UTC))
+    ranges, rising, now = score_ranges(settings), rising_metrics(settings), datetime.now(UTC)
     with StoreReader(settings.store.path, longest_seconds=GATE_SECONDS).snapshot() as snapshot:
-        found = look(snapshot, asked)
+        found = look(snapshot, query, ranges=ranges, rising=rising, now=now)
     emit(asdict(found), [found.text()], as_json=as_json)
     raise Exit(GATE_CODES[found.answer])
 

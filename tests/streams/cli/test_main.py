@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -55,10 +56,13 @@ def test_every_command_has_an_example_that_it_takes(name: str, capsys: pytest.Ca
     shown = capsys.readouterr().out
     assert f"Usage: judgestream {name}" in shown
     assert EXAMPLES[name] in " ".join(shown.split())
-    parser, words = typer.main.get_command(app), shlex.split(EXAMPLES[name])
-    while words and hasattr(parser, "commands"):
-        parser, words = parser.commands[words[1]], words[1:]
-    parser.make_context(name, words[1:])
+    group: Any = typer.main.get_command(app)
+    own = getattr(group.commands[name], "commands", {}).values()
+    for example in (EXAMPLES[name], *(one.epilog.removeprefix("Example: ") for one in own if one.epilog)):
+        parser, words = group, shlex.split(example)
+        while words and hasattr(parser, "commands"):
+            parser, words = parser.commands[words[1]], words[1:]
+        parser.make_context(name, words[1:])
 
 
 @pytest.mark.parametrize(("name", "options"), json.loads((CASES / "options.json").read_text()).items())

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from schemas import Failed, Scored, Unscored
-from streams.cli.main import app, run
 from tests.streams.cli.conftest import Command
+from tests.streams.cli.processes import Ended
 from tests.streams.results import failed, scored, unscored
 from tests.streams.store.records import StoreFile
+
+Compared = Callable[..., Ended]
 
 
 def store_of(folder: Path, *results: Scored | Unscored | Failed) -> Path:
@@ -30,22 +32,26 @@ def results(count: int, old: int, new: int, **common: Any) -> list[Scored]:
     ]
 
 
-def compared(path: Path, *options: str) -> Any:
-    words = ["compare", "-m", "relevance", "--store", str(path), "--label", "version=v7,v8", *options]
-    return CliRunner().invoke(app, words)
+@pytest.fixture
+def compared(command: Command) -> Compared:
+    """A function that compares the versions of a store."""
+    words = ("compare", "-m", "relevance", "--label", "version=v7,v8", "--store")
+    return lambda path, *options: command(*words, path, *options)
 
 
 @pytest.mark.parametrize(
     ("count", "new", "code", "answer"), [(400, 4, 0, "no worse"), (400, 1, 1, "worse"), (20, 4, 3, "not yet")]
 )
-def test_the_answer_is_the_exit_code(tmp_path: Path, count: int, new: int, code: int, answer: str) -> None:
+def test_the_answer_is_the_exit_code(
+    tmp_path: Path, count: int, new: int, code: int, answer: str, compared: Compared
+) -> None:
     ended = compared(store_of(tmp_path, *results(count, 4, new)), "--margin", "1")
-    assert ended.exit_code == code
-    assert ended.stdout.startswith(answer)
-    assert f"v8 ({count // 2} scored) against v7 ({count // 2} scored)" in ended.stdout
+    assert ended.code == code
+    assert ended.out.startswith(answer)
+    assert f"v8 ({count // 2} scored) against v7 ({count // 2} scored)" in ended.out
 
 
-def test_answers_to_one_user_count_once(tmp_path: Path) -> None:
+def test_answers_to_one_user_count_once(tmp_path: Path, compared: Compared) -> None:
     """Of 20 users of v7 8 get bad answers, of 20 of v8 12, fifty each, all alike: too few users.
 
     Taken one by one, 1,000 answers each with means 3.4 and 2.6 would.
@@ -61,13 +67,13 @@ def test_answers_to_one_user_count_once(tmp_path: Path) -> None:
         for version in (0, 1)
     ]
     path = store_of(tmp_path, *answers)
-    assert compared(path, "--margin", "0.01").exit_code == 1
+    assert compared(path, "--margin", "0.01").code == 1
     ended = compared(path, "--margin", "0.01", "--cluster", "user")
-    assert (ended.exit_code, ended.stdout.split(" ")[0]) == (3, "not")
-    assert "v8 (1000 scored; 20 independent) against v7 (1000 scored; 20 independent)" in ended.stdout
+    assert (ended.code, ended.out.split(" ")[0]) == (3, "not")
+    assert "v8 (1000 scored; 20 independent) against v7 (1000 scored; 20 independent)" in ended.out
 
 
-def test_another_mix_of_apps_is_no_worse_version(tmp_path: Path) -> None:
+def test_another_mix_of_apps_is_no_worse_version(tmp_path: Path, compared: Compared) -> None:
     """Answers of `hard` get 2 and of `easy` 5, with both versions; v8 has mostly hard ones, v7 easy ones."""
     answers = []
     for number in range(4_000):
@@ -75,64 +81,51 @@ def test_another_mix_of_apps_is_no_worse_version(tmp_path: Path) -> None:
         labels = {"version": f"v{7 + version}", "app": "hard" if hard else "easy"}
         answers.append(scored(number, 2 if hard else 5, labels=labels))
     path = store_of(tmp_path, *answers)
-    assert compared(path, "--margin", "1").exit_code == 1
-    assert compared(path, "--margin", "1", "--by", "app").exit_code == 0
+    assert compared(path, "--margin", "1").code == 1
+    assert compared(path, "--margin", "1", "--by", "app").code == 0
 
 
 @pytest.mark.parametrize("first", [0, -525_600], ids=["right clocks", "a year ahead"])
-def test_answers_sampled_together_count_once_when_half_an_hour_is_over(tmp_path: Path, first: int) -> None:
+def test_answers_sampled_together_count_once_when_half_an_hour_is_over(
+    tmp_path: Path, first: int, compared: Compared
+) -> None:
     """Two conversations of 20, of either version, and one answer alone; the second one is not over.
 
     One worker's clock that is a year ahead keeps no other's answers from being complete.
     """
-    now = datetime.now(UTC)
-    answers = [
-        scored(99, 4, labels={"version": "v7"}).model_copy(
-            update={
-                "times": scored(99, 4).times.model_copy(update={"judged_at": now - timedelta(minutes=first)})
-            }
-        )
-    ]
-    for number in range(41):
-        minutes = 70 if number < 20 else 10
+
+    def answer(number: int, minutes: int, cluster: str | None) -> Scored:
         result = scored(number, 4, labels={"version": f"v{7 + number % 2}"})
-        cluster = None if number == 40 else f"{number // 20:014x}"
-        answers.append(
-            result.model_copy(
-                update={
-                    "sampling": result.sampling.model_copy(update={"cluster": cluster}),
-                    "times": result.times.model_copy(update={"judged_at": now - timedelta(minutes=minutes)}),
-                }
-            )
-        )
-    found = json.loads(compared(store_of(tmp_path, *answers), "--json").stdout)
+        sampling = result.sampling.model_copy(update={"cluster": cluster})
+        judged_at = datetime.now(UTC) - timedelta(minutes=minutes)
+        times = result.times.model_copy(update={"judged_at": judged_at})
+        return result.model_copy(update={"sampling": sampling, "times": times})
+
+    answers = [answer(98, first, None), answer(40, 10, None)]
+    answers += [answer(number, 70 if number < 20 else 10, f"{number // 20:014x}") for number in range(40)]
+    found = json.loads(compared(store_of(tmp_path, *answers), "--json").out)
     assert found["compared"] == [3, 1]
     assert found["counts"] == [{"scored": 22}, {"scored": 20}]
 
 
-def test_a_version_with_more_answers_without_a_score_is_worse(tmp_path: Path) -> None:
+def test_a_version_with_more_answers_without_a_score_is_worse(tmp_path: Path, compared: Compared) -> None:
     kept = results(600, 4, 5)
     lost = [failed(1000 + n, labels={"version": "v8"}) for n in range(300)]
     lost_too = [unscored(2000 + n, labels={"version": "v8"}) for n in range(300)]
     ended = compared(store_of(tmp_path, *kept, *lost, *lost_too), "--margin", "1", "--json")
-    found = json.loads(ended.stdout)
-    assert (ended.exit_code, found["answer"]) == (1, "worse")
+    found = json.loads(ended.out)
+    assert (ended.code, found["answer"]) == (1, "worse")
     assert found["counts"][1] == {"scored": 300, "failed": 300, "unscored": 300}
     assert found["unscored_interval"][0] > 0.2
 
 
-def test_scores_of_two_evaluators_are_not_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_of_two_evaluators_are_not_compared(tmp_path: Path, compared: Compared) -> None:
     other = [scored(1000 + n, 1, labels={"version": "v8"}, fingerprint="f2") for n in range(10)]
     path = store_of(tmp_path, *results(400, 4, 4), *other)
-    with pytest.raises(SystemExit) as ended:
-        run(["compare", "-m", "relevance", "-s", str(path), "--label", "version=v7,v8"])
-    assert ended.value.code == 2
-    assert "--evaluator must name one of the 2 that judged: f1 (judge-1), f2 (judge-1)" in " ".join(
-        capsys.readouterr().err.split()
-    )
-    assert compared(path, "--evaluator", "f1", "--margin", "1").exit_code == 0
+    ended = compared(path)
+    assert ended.code == 2
+    assert "--evaluator must name one of the 2 that judged: f1 (judge-1), f2 (judge-1)" in ended.err
+    assert compared(path, "--evaluator", "f1", "--margin", "1").code == 0
 
 
 def _file(path: Path, rows: list[dict[str, Any]]) -> Path:

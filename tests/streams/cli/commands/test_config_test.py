@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
 
-from streams.cli.main import app
 from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import Ended
 from tests.streams.intake.reading.otlp.building import request, span
@@ -174,10 +171,3 @@ def test_invalid_cases_are_refused(case: dict[str, str], tmp_path: Path, command
     ended = command("config", "test", tmp_path / "cases.yaml")
     assert (ended.code, ended.out) == (2, ""), ended
     assert case["told"] in ended.err
-
-
-def test_the_help_has_an_example_that_it_takes() -> None:
-    command = typer.main.get_command(app).commands["config"].commands["test"]  # type: ignore[attr-defined] # groups
-    words = shlex.split(command.epilog.removeprefix("Example: "))
-    assert words[:3] == ["judgestream", "config", "test"]
-    command.make_context("test", words[3:])
