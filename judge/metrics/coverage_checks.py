@@ -21,7 +21,7 @@ from judge.metrics.replies import MAX_ITEMS
 from judge.text.citations import without_tags
 from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import normalise, quoted
-from judge.text.passages import Passage, passage, share_stem
+from judge.text.passages import Passage, passage
 from judge.text.quotations import Quotable, Quotation
 from judge.text.words import content_words, has_words, sentences, word_texts
 
@@ -218,7 +218,7 @@ class CoverageChecks:
     def _doubt_of_sentence(self, stated: str, sentence: str, told: Passage) -> str | None:
         doubt = self._doubts.doubt(stated, sentence, told)
         own = self._doubts.own(sentence)
-        shared = sum(word in told for word in own) if doubt is None and self._is_off_topic else len(own)
+        shared = len(own & told.stems) if doubt is None and self._is_off_topic else len(own)
         if 2 * shared >= len(own):
             return doubt
         return (
@@ -261,9 +261,7 @@ class CoverageChecks:
             if not term["matched"]:
                 continue
             wanted, given = passage(term["item"]), passage(term["answer_span"])
-            if not any(
-                share_stem(one, other) for one in wanted.content or wanted.words for other in given.words
-            ):
+            if (wanted.content or wanted.stems).isdisjoint(given.stems):
                 detail = f"{quoted(term['item'])} shares no word with {quoted(term['answer_span'])}"
                 self.findings.suspect("term_not_in_answer", detail)
 

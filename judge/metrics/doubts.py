@@ -13,11 +13,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 from judge.metrics.claims import Place, Stretches
 from judge.text.normal import TextIndex, normalise
-from judge.text.passages import Passage, Vocabulary, is_number, passage, share_stem
+from judge.text.passages import Passage, passage, stem, stems
 from judge.text.words import STOP_WORDS, content_words, each_word, sentences, word_texts, words
 
 MIN_SHARE: Final = 8
@@ -40,7 +41,6 @@ FACTS_SHARE: Final = 4
 _POLARITY = frozenset(
     {"yes", "no", "not", "true", "false", "correct", "incorrect", "right", "wrong", "indeed"}
 )
-_FOOTNOTE = re.compile(r"\[\d{1,4}\]")
 _QUESTION_MARKS = ("?", "\uff1f")
 # A sentence that starts like this and adds only usual words refuses or announces an answer.
 _REFUSAL = re.compile(
@@ -50,7 +50,7 @@ _REFUSAL = re.compile(
     r"|n/?a\b|none\b|unknown\b)",
     re.IGNORECASE,
 )
-_USUAL_IN_REFUSALS = Vocabulary(each_word("refusal_words"))
+_USUAL_IN_REFUSALS = stems(each_word("refusal_words"))
 
 
 class Doubts:
@@ -58,19 +58,18 @@ class Doubts:
 
     def __init__(self, question: str) -> None:
         self._question = passage(question)
-        self._asked = Vocabulary(self._question.content)
+        self._ignored = self._question.content | _POLARITY
         self._own: dict[str, frozenset[str]] = {}
 
     def own(self, text: str) -> frozenset[str]:
-        """Return the content words of a text that are not in the question, without yes, no and footnotes."""
+        """Return the stems of a text's content words that are not in the question, but for yes and no."""
         if text not in self._own:
-            others = passage(_FOOTNOTE.sub(" ", text)).content - self._asked.words - _POLARITY
-            self._own[text] = frozenset(word for word in others if word not in self._asked)
+            self._own[text] = passage(text).content - self._ignored
         return self._own[text]
 
     def refuses(self, text: str) -> bool:
         """Return whether a text starts like a refusal and adds only words that are known or usual in one."""
-        return _REFUSAL.match(text) is not None and all(word in _USUAL_IN_REFUSALS for word in self.own(text))
+        return _REFUSAL.match(text) is not None and self.own(text) <= _USUAL_IN_REFUSALS
 
     def is_empty(self, claim: str) -> str | None:
         """Return why a claim has no content of its own; None if it has."""
@@ -86,20 +85,17 @@ class Doubts:
         own = self.own(stated)
         if not own:
             return self._doubt_of_repetition(stated, support)
-        numbers = [word for word in own if is_number(word)]
-        if numbers and not any(word in support for word in numbers) and support.numbers:
+        shared = own & support.stems
+        if _has_number(own) and not _has_number(shared) and _has_number(support.stems):
             return "its numbers differ"
         enough = max(1, -(-len(own) // MIN_SHARE))
-        if len(own & support.words) >= max(enough, 2):
-            return None
-        shared = [word for word in own if word in support]
         if len(shared) < enough:
             return f"it shares {len(shared)} of {len(own)} words with it, at least {enough} are needed"
         whole = own | self.own(sentence)
-        suffices = len(whole) < LONG_STATEMENT or sum(word in support for word in whole) >= 2
+        suffices = len(whole) < LONG_STATEMENT or len(whole & support.stems) >= 2
         if suffices or any(_is_strong(word, stated, support.text) for word in shared):
             return None
-        return f"the one word in common, {shared[0]}, says too little of a sentence with {len(whole)}"
+        return f"one word in common says too little of a sentence with {len(whole)}"
 
     def _doubt_of_repetition(self, stated: str, support: Passage) -> str | None:
         """Return a doubt if less than half of a statement that repeats the question is in the passage."""
@@ -107,30 +103,35 @@ class Doubts:
             _QUESTION_MARKS
         ):
             return "it is a question"
-        wanted = passage(stated).content or passage(stated).words
-        shared = sum(word in support for word in wanted)
+        wanted = passage(stated).content or passage(stated).stems
+        shared = len(wanted & support.stems)
         if 2 * shared >= len(wanted) or not support.words.isdisjoint(_POLARITY - {"not"}):
             return None
         return f"it shares {shared} of {len(wanted)} words with it (at least half needed)"
 
-    def is_about(self, *told: Vocabulary) -> bool:
+    def is_about(self, *told: Passage) -> bool:
         """Return whether texts have at least one in `QUESTION_SHARE` of the question's words."""
-        asked = self._asked.words
-        return QUESTION_SHARE * sum(any(word in one for one in told) for word in asked) >= len(asked)
+        asked = self._question.content
+        shared = asked.intersection(chain.from_iterable(one.stems for one in told))
+        return QUESTION_SHARE * len(shared) >= len(asked)
+
+
+def _has_number(stems: frozenset[str]) -> bool:
+    return any(one[0].isdecimal() for one in stems)
 
 
 def _is_strong(word: str, stated: str, support: str) -> bool:
     """Return whether one shared word is strong evidence: a number, or a name in both texts."""
     if word[0].isdecimal():
-        return sum(map(str.isdecimal, word)) > 1  # one digit may be a list mark
+        return len(word) > 1  # one digit may be a list mark
     return any(
-        one.text == word
+        stem(one.text) == word
         and stated[one.start].isupper()
         and stated[: one.start].rstrip(" \t\"'(\u201c\u2018*_")[-1:] not in {"", *"\n.!?:-\u2022"}
         for one in words(stated)
     ) and (
         support.islower()
-        or any(support[one.start].isupper() and share_stem(word, one.text) for one in words(support))
+        or any(support[one.start].isupper() and stem(one.text) == word for one in words(support))
     )
 
 
@@ -147,7 +148,7 @@ def left_out(reference: TextIndex, own: Collection[str], spans: Collection[str])
     missed: list[Place] = []
     for start, end in sentences(reference.text):
         inside = content_words(reference.text[start:end]) or words(reference.text[start:end])
-        telling = [word for word in inside if word.text in own] or inside
+        telling = [word for word in inside if stem(word.text) in own] or inside
         count = sum(covered.covers(start + word.start, start + word.end) for word in telling)
         if 2 * count < (1 if len(inside) < MIN_SENTENCE_WORDS else len(telling)):
             missed.append((start, end))
@@ -159,7 +160,7 @@ def has_facts_for(
 ) -> bool:
     """Return whether the spans of the facts cover enough of the reference to draw the conclusions from."""
     counted = content_words(reference.text)
-    telling = [word for word in counted if word.text in own] or counted
+    telling = [word for word in counted if stem(word.text) in own] or counted
     of_facts, of_all = _covered(reference, facts), _covered(reference, [*facts, *conclusions])
     stated = sum(of_facts.covers(word.start, word.end) for word in telling)
     return FACTS_SHARE * stated >= sum(of_all.covers(word.start, word.end) for word in telling)

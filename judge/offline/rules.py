@@ -27,9 +27,9 @@ from judge.text.citations import (
     untagged_segments,
     without_tags,
 )
-from judge.text.passages import Vocabulary, sentence, significant
+from judge.text.passages import passage, sentence, stem, stems
 from judge.text.tags import USUAL, Citing
-from judge.text.words import content_words, has_content, has_words, sentences, word_texts
+from judge.text.words import content_words, has_words, sentences, word_texts
 
 REFUSAL: Final = "offline judge found no answer in this prompt"
 """Reply to a prompt without an answer to judge."""
@@ -134,45 +134,42 @@ class Match:
 
 
 class Passages:
-    """A text's sentences, indexed by their words; building and searching are linear."""
+    """A text's sentences, indexed by the stems of their words; building and searching are linear."""
 
     def __init__(self, text: str, together: int) -> None:
         text = _FOOTNOTE.sub(lambda mark: " " * len(mark[0]), text)
         self.text = text
         self._together = together
         self._places = sentences(text)
-        self._words = [Vocabulary(word_texts(text[start:end])) for start, end in self._places]
+        self._stems = [stems(word_texts(text[start:end])) for start, end in self._places]
         self._index: defaultdict[str, list[int]] = defaultdict(list)
-        for number, (start, end) in enumerate(self._places):
-            for key in set(map(_key, word_texts(text[start:end]))):
-                self._index[key].append(number)
+        for number, own in enumerate(self._stems):
+            for one in own:
+                self._index[one].append(number)
 
     def best(self, statement: str) -> Match | None:
         """Return the best passage for a statement; None if no sentence has a word of it."""
         statement = _FOOTNOTE.sub(" ", statement)
-        wanted = {word.text for word in content_words(statement)} or set(word_texts(statement))
-        counts = Counter(number for key in set(map(_key, wanted)) for number in self._index.get(key, ())[:64])
+        wanted = passage(statement).content or passage(statement).stems
+        counts = Counter(number for one in wanted for number in self._index.get(one, ())[:64])
         found = [self._passage(number, statement, wanted) for number, _ in counts.most_common(_CANDIDATES)]
         return max(
             found, key=lambda match: (match.agrees, match.share, match.start - match.end), default=None
         )
 
-    def _passage(self, nearest: int, statement: str, wanted: set[str]) -> Match:
+    def _passage(self, nearest: int, statement: str, wanted: frozenset[str]) -> Match:
         """Return the sentence with its neighbours, as far as they add words of the statement."""
-        shared = {word for word in wanted if word in self._words[nearest]}
+        shared = wanted & self._stems[nearest]
         first = last = nearest
         while last - first + 1 < self._together:
             near = [number for number in (first - 1, last + 1) if 0 <= number < len(self._places)]
-            gains = {
-                number: {word for word in wanted - shared if word in self._words[number]} for number in near
-            }
-            best = max(gains, key=lambda number: len(gains[number]), default=None)
-            if best is None or not gains[best]:
+            best = max(near, key=lambda number: len((wanted - shared) & self._stems[number]), default=None)
+            if best is None or shared >= wanted & self._stems[best]:
                 break
-            shared |= gains[best]
+            shared |= wanted & self._stems[best]
             first, last = min(first, best), max(last, best)
         share = len(shared) / max(1, len(wanted))
-        numbers_agree = all(word in shared for word in wanted if significant(word) is not None)
+        numbers_agree = not any(one[0].isdecimal() for one in wanted - shared)
         said = self.text[slice(*self._places[nearest])]
         negated = share >= 0.75 and sentence(said).negations % 2 != sentence(statement).negations % 2
         return Match(share, numbers_agree and not negated, self._places[first][0], self._places[last][1])
@@ -196,23 +193,23 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
             )
         )
         places += [match.start] if match is not None and matched else []
-    said = {word.text: answer[word.start : word.end] for word in content_words(without_tags(answer))}
+    said = {stem(word.text): answer[word.start : word.end] for word in content_words(without_tags(answer))}
     terms: dict[str, str] = {}
     for word in content_words(reference):
-        if significant(word.text) is None:
-            terms.setdefault(word.text, reference[word.start : word.end])
-    longest = sorted(terms, key=len, reverse=True)[:MAX_TERMS]
-    forms = {
-        term: said.get(term) or next((said[one] for one in said if term in Vocabulary([one])), None)
-        for term in longest
-    }
+        if not stem(word.text)[0].isdecimal():
+            terms.setdefault(stem(word.text), reference[word.start : word.end])
+    longest = sorted(terms, key=lambda one: len(terms[one]), reverse=True)[:MAX_TERMS]
     in_order = sum(one <= other for one, other in pairwise(places))
     return {
         "facts": facts,
         "conclusions": [],
         "terms": [
-            _item(terms[term], form, "The answer uses it." if form else "The answer does not use it.")
-            for term, form in forms.items()
+            _item(
+                terms[term],
+                said.get(term),
+                "The answer uses it." if term in said else "The answer does not use it.",
+            )
+            for term in longest
         ],
         "organization": {
             "justification": f"{len(places)} of {len(facts)} facts are matched. {NO_MODEL}",
@@ -257,10 +254,10 @@ def judge_claims(
     claims = sorted((*tagged_claims(answer, citing), *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
     cited = {page for claim in claims for page in claim.pages if page in pages}
     passages = {page: Passages(pages[page], CLAIM_SENTENCES) for page in cited}
-    asked = Vocabulary(word.text for word in content_words(question))
+    asked = passage(question).content
     found: list[JudgedClaim] = []
-    said = [{word.text for word in content_words(claim.text)} for claim in claims]
-    about = Vocabulary(word for own in said if any(one in asked for one in own) for word in own)
+    said = [passage(claim.text).content for claim in claims]
+    about = asked.union(*(own for own in said if own & asked))
     for claim, own in zip(claims, said, strict=True):
         matches = ((page, passages[page].best(claim.text)) for page in claim.pages if page in passages)
         page, match = max(
@@ -269,11 +266,7 @@ def judge_claims(
             default=(None, None),
         )
         supporting = pages[page][match.start : match.end] if page is not None and match is not None else ""
-        relevant = (
-            not has_content(question)
-            or any(word in asked or word in about for word in own)
-            or any(word in asked for word in word_texts(supporting))
-        )
+        relevant = not asked or bool(own & about) or not asked.isdisjoint(stems(word_texts(supporting)))
         found.append(JudgedClaim(claim, page, match, relevant))
     return found
 
@@ -368,8 +361,3 @@ def vectors(texts: Sequence[str]) -> list[list[float]]:
             counts[crc32(word.encode("utf-8", "surrogatepass")) % DIMENSIONS] += 1
         found.append(counts)
     return found
-
-
-def _key(word: str) -> str:
-    """Return the index key that all forms of a word share."""
-    return significant(word) or word[:_KEY_CHARS]

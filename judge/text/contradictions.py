@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from judge.text.passages import REMEMBERED_CHARS, Passage, Sentence, Vocabulary, passage
+from judge.text.passages import REMEMBERED_CHARS, Passage, Sentence, passage
 from judge.text.quantities import MONTHS, Quantity
 from schemas import ContradictionKind
 
@@ -16,8 +16,6 @@ MIN_SHARED: Final = 0.6
 """Share of the source's words, without its numbers, that the statement must have."""
 MIN_SHARED_BACK: Final = 0.34
 """Share of the statement's words that the source must have, because long sentences share words by chance."""
-MAX_SURPLUS: Final = 4
-"""Maximum words that one of two sentences has beyond the other, before negations are compared."""
 
 _KINDS: Final[dict[str, ContradictionKind]] = {
     "number": "numbers_differ",
@@ -78,19 +76,9 @@ def _negation(stated: Passage, support: Passage) -> Contradiction | None:
         return None
     for one in stated.sentences:
         for other in support.sentences:
-            if one.negations % 2 != other.negations % 2 and _say_the_same(one, other):
+            if one.negations % 2 != other.negations % 2 and one.said and one.said == other.said:
                 return Contradiction("polarity_differs", other.text, one.text)
     return None
-
-
-def _say_the_same(one: Sentence, other: Sentence) -> bool:
-    """Return whether both have the same words, in any inflection, but for negations and fillers."""
-    if not one.said or not other.said:
-        return False
-    mine, its = Vocabulary(one.said - other.said), Vocabulary(other.said - one.said)
-    if len(mine.words) != len(its.words) or len(mine.words) > MAX_SURPLUS:
-        return False
-    return all(word in its for word in mine.words) and all(word in mine for word in its.words)
 
 
 def _number_that_differs(mine: Sentence, its: Sentence) -> tuple[ContradictionKind, Quantity] | None:
@@ -102,7 +90,7 @@ def _number_that_differs(mine: Sentence, its: Sentence) -> tuple[ContradictionKi
     right = [one for one in its.quantities if not any(map(one.agrees, mine.quantities))]
     if not left or not right or min(len(left), len(right)) > 1 or not _is_like(mine.beside, its.beside):
         return None
-    same_words = mine.beside.words == its.beside.words
+    same_words = mine.beside == its.beside
     pairs = [
         (one, other)
         for one in left
@@ -113,17 +101,15 @@ def _number_that_differs(mine: Sentence, its: Sentence) -> tuple[ContradictionKi
     return None if difference is None else (_KINDS[difference], pairs[0][1])
 
 
-def _is_like(said: Vocabulary, source: Vocabulary) -> bool:
+def _is_like(said: frozenset[str], source: frozenset[str]) -> bool:
     """Return whether both sentences share enough words."""
-    if not source.words or not said.words:
-        return not source.words and not said.words
-    shared = sum(word in said for word in source.words)
-    back = sum(word in source for word in said.words)
-    return shared >= MIN_SHARED * len(source.words) and back >= MIN_SHARED_BACK * len(said.words)
+    if not source or not said:
+        return not source and not said
+    shared = len(said & source)
+    return shared >= MIN_SHARED * len(source) and shared >= MIN_SHARED_BACK * len(said)
 
 
 def _same_place(mine: Sentence, one: Quantity, its: Sentence, other: Quantity) -> bool:
     """Return whether two quantities share a neighbouring word, if there is one."""
     near = its.near(other)
-    said = Vocabulary(mine.near(one))
-    return not near or any(word in said for word in near)
+    return not near or not near.isdisjoint(mine.near(one))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from judge.text.quantities import MAX_CHARS, Quantity, Token, quantities, tokens
-from judge.text.words import STOP_WORDS, fold, folded_words, is_content, sentences, word_texts
+from judge.text.words import STOP_WORDS, each_word, fold, folded_words, is_content, sentences, word_texts
 
 MAX_SENTENCES: Final = 8
 """Limit of compared sentences of a passage."""
@@ -18,16 +18,17 @@ MAX_QUANTITIES: Final = 40
 NEIGHBOURS: Final = 3
 """Words on each side of a number that identify what it counts."""
 REMEMBERED_CHARS: Final = 8_000
-_STEM_CHARS, _MAX_ENDING = 4, 5
-_MOST_ALIKE = 10
-"""Words with the same first letters that are compared."""
-_ENDINGS = folded_words("endings") | {""}
+_STEM_CHARS: Final = 4
+_MAX_STEMMED_CHARS: Final = 40
+# The longest usual ending that leaves a stem.
+_ENDING: Final = re.compile(rf"(?<={'.' * _STEM_CHARS})(?:{'|'.join(sorted(set(each_word('endings'))))})\Z")
 _NEGATIONS: Final = folded_words("negations")
 _NOT_ONLY: Final = folded_words("not_only")
 _FILLERS: Final = folded_words("fillers")
 _ANSWERS: Final = dict.fromkeys(folded_words("yes") | folded_words("true"), True) | dict.fromkeys(
     folded_words("no") | folded_words("false"), False
 )
+_FOOTNOTE = re.compile(r"\[\^?\d{1,4}\]")
 _FIRST_WORD = re.compile(r"\W*([^\W\d_]+)(?=\s*(?:[,.;:!\u3002\u3001-]|\Z))")
 # A number with the sign before it and the words after it, which may be its unit.
 _NUMBERED = re.compile(r"(?:minus\s)?[^\w\s]?\d[\w.,:/]*(?:\W{1,3}[^\W\d_]+){0,3}")
@@ -38,90 +39,41 @@ _SPELLED_NUMBERS = (
 _SPELLED = {word: str(number) for number, word in enumerate(_SPELLED_NUMBERS.split())}
 
 
-class Vocabulary:
-    """A set of folded words for lookup in any inflection; see `are_forms`."""
-
-    def __init__(self, given: Iterable[str]) -> None:
-        self.words = frozenset(given)
-
-    @cached_property
-    def numbers(self) -> frozenset[str]:
-        """The significant digits of its numbers."""
-        return frozenset(filter(None, map(significant, self.words)))
-
-    @cached_property
-    def _by_stem(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for word in sorted(self.words):
-            found.setdefault(word[:_STEM_CHARS], []).append(word)
-        return found
-
-    def __contains__(self, word: str) -> bool:
-        if word in self.words:
-            return True
-        alike = self._by_stem.get(word[:_STEM_CHARS])
-        if alike is not None and any(are_forms(word, other) for other in alike[:_MOST_ALIKE]):
-            return True
-        return is_number(word) and significant(word) in self.numbers
+@lru_cache(maxsize=8192)
+def stem(word: str) -> str:
+    """Return what the forms of a folded word have in common; of a number its significant digits."""
+    if word[0].isdecimal() or word in _SPELLED:
+        return "".join(filter(str.isdecimal, _SPELLED.get(word, word))).strip("0") or "0"
+    if not word.isascii():
+        return word[:_STEM_CHARS]
+    stemmed, word = word, ""
+    while stemmed != word and len(stemmed) <= _MAX_STEMMED_CHARS:
+        word, stemmed = stemmed, _ENDING.sub("", stemmed)
+    return stemmed
 
 
-def share_stem(one: str, other: str) -> bool:
-    """Return whether two folded words are equal or look like inflections of one word.
-
-    They share a prefix of at least four letters, and have at most five letters beyond it ("completed" and
-    "completion", but not "internet" and "international").
-    """
-    return one == other or _stem_chars(one, other) > 0
+def stems(words: Iterable[str]) -> frozenset[str]:
+    """Return the distinct stems of words."""
+    return frozenset(map(stem, words))
 
 
-def _stem_chars(one: str, other: str) -> int:
-    """Return how many letters two words share from their start; 0 if they share no stem."""
-    shared = 0
-    for mine, its in zip(one, other, strict=False):
-        if mine != its:
-            break
-        shared += 1
-    long_enough = shared >= _STEM_CHARS and one[:_STEM_CHARS].isalpha()
-    return shared if long_enough and max(len(one), len(other)) - shared <= _MAX_ENDING else 0
-
-
-def are_forms(one: str, other: str) -> bool:
-    """Return whether two different folded words are forms of one word: a common stem with usual endings."""
-    shared = _stem_chars(one, other)
-    # A stem may end with letters that the endings have in common: "valid-ate" and "valid-ation".
-    return shared > 0 and any(
-        (one[end:] in _ENDINGS and other[end:] in _ENDINGS) or not (one[end:] + other[end:]).isascii()
-        for end in range(shared, max(_STEM_CHARS, shared - 4) - 1, -1)
-    )
-
-
-def is_number(word: str) -> bool:
-    """Return whether a folded word is a number, in digits or an English word up to twenty."""
-    return word[0].isdecimal() or word in _SPELLED
-
-
-def significant(word: str) -> str | None:
-    """Return the significant digits of a number; None for other words.
-
-    1.8 (million) and 1,800,000 agree. Numbers up to twenty may be English words.
-    """
-    if not is_number(word):
-        return None
-    return "".join(filter(str.isdecimal, _SPELLED.get(word, word))).strip("0") or "0"
-
-
-class Passage(Vocabulary):
-    """A text, and its words in any inflection."""
+class Passage:
+    """A text without its footnote numbers, and its words."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.listed = word_texts(text)
+        self.listed = word_texts(_FOOTNOTE.sub(" ", text) if "[" in text else text)
         """All words, in order."""
-        super().__init__(self.listed)
+        self.words = frozenset(self.listed)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return stems(self.words)
 
     @cached_property
     def content(self) -> frozenset[str]:
-        return frozenset(word for word in self.words - STOP_WORDS if is_content(word))
+        """The stems of its content words."""
+        return stems(word for word in self.words - STOP_WORDS if is_content(word))
 
     @cached_property
     def sentences(self) -> tuple[Sentence, ...]:
@@ -162,24 +114,24 @@ class Sentence(Passage):
 
     @cached_property
     def _beside(self) -> list[tuple[int, str]]:
-        """Its content words outside of quantities, each with its place among the tokens."""
+        """The stems of its content words outside of quantities, each with its place among the tokens."""
         taken = {place for one in self.quantities for place in range(one.place, one.end)}
         return [
-            (place, text)
+            (place, stem(text))
             for place, (kind, text, _) in enumerate(self._row)
             if kind == "word" and place not in taken and text not in STOP_WORDS and len(text) > 1
         ]
 
     @cached_property
-    def beside(self) -> Vocabulary:
-        """Its content words outside of quantities."""
-        return Vocabulary(word for _, word in self._beside)
+    def beside(self) -> frozenset[str]:
+        """The stems of its content words outside of quantities."""
+        return frozenset(word for _, word in self._beside)
 
-    def near(self, quantity: Quantity) -> list[str]:
-        """Return the nearest of these words on both sides of a quantity."""
+    def near(self, quantity: Quantity) -> set[str]:
+        """Return the nearest of these stems on both sides of a quantity."""
         before = [word for place, word in self._beside if place < quantity.place][-NEIGHBOURS:]
         after = [word for place, word in self._beside if place >= quantity.end][:NEIGHBOURS]
-        return [*before, *after]
+        return {*before, *after}
 
     @cached_property
     def _parts(self) -> list[str]:
@@ -193,13 +145,13 @@ class Sentence(Passage):
 
     @cached_property
     def said(self) -> frozenset[str]:
-        """Its words but for negations and fillers; none if it is a question or has "not only"."""
+        """The stems of its words but for negations and fillers; none in a question, or with "not only"."""
         if self.text.rstrip().endswith(("?", "\u061f", "\uff1f")) or any(
             part in _NOT_ONLY and not _negates(part) and _negates(before)
             for before, part in pairwise(self._parts)
         ):
             return frozenset()
-        return frozenset(
+        return stems(
             part
             for part in self._parts
             if not _negates(part) and ((part not in _FILLERS and len(part) > 1) or part.isdecimal())

@@ -17,7 +17,7 @@ from judge.metrics.coverage import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance import Relevance
 from judge.text.citations import page_number, tagged_claims, untagged_segments
-from judge.text.passages import share_stem
+from judge.text.passages import stem
 from judge.text.words import content_words, sentences, words
 from schemas import JudgeTask
 from tests.judge.replies import Json, coverage_reply, listed_claim, listed_item, relevance_reply
@@ -169,7 +169,7 @@ def _single_words(text: str) -> list[str]:
 
 
 def _like(word: str, others: Iterable[str]) -> bool:
-    return any(share_stem(word.lower(), other) for other in others)
+    return any(stem(word.lower()) == stem(other) for other in others)
 
 
 def _spans(answer: str) -> list[str]:

@@ -47,7 +47,7 @@ from judge.text.citations import (
     without_tags,
 )
 from judge.text.normal import TextIndex, is_blank, neutralize
-from judge.text.passages import Vocabulary, share_stem, significant
+from judge.text.passages import stem
 from judge.text.printable import printable, reason_of
 from judge.text.quotations import Quotable
 from judge.text.redaction import Redactor
@@ -94,13 +94,6 @@ def numbered_pages(context: dict[str, str]) -> dict[str, str]:
     for page, text in sources.texts.items():
         assert read_sources({sources.key(page): text}).texts == {page: text}
     return {str(page): text for page, text in sources.texts.items()}
-
-
-def forms(one: str, other: str) -> list[bool]:
-    alike = share_stem(one, other)
-    assert share_stem(other, one) is alike
-    assert (other in Vocabulary([one])) is (one in Vocabulary([other]))
-    return [alike, one in Vocabulary([other])]
 
 
 def verdict_of(reply: str) -> Any:
@@ -186,7 +179,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "examples of a pack": example_findings,
     "exact": lambda number: exact_text(Fraction(number)),
     "find": found_in,
-    "forms of a word": forms,
+    "forms of a word": lambda one, other: stem(one) == stem(other),
     "halves": lambda number: half_up(Fraction(number)),
     "languages that cannot be compared": lambda text, answer, question: cannot_be_compared(
         text, answer, question=question
@@ -209,7 +202,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "refusal of a schema": lambda status, body: refusal(status, body, schema_sent=True),
     "retry after": seconds_until,
     "sentences": lambda text: [text[start:end] for start, end in sentences(text)],
-    "significant digits": significant,
+    "stem": stem,
     "sources": numbered_pages,
     "value on a scale": on_scale,
     "verdict": verdict_of,
