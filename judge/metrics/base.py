@@ -15,6 +15,7 @@ from judge.metric import Inputs, Mode, Outcome, OwnProcess, ScoredOutcome
 from judge.metrics.prompting import built_in_hash, built_in_messages, load_prompt, schema_hash
 from judge.metrics.replies import whole_number
 from judge.text.normal import quoted
+from judge.text.passages import TextPart, contradiction_between
 from schemas import Correction, CorrectionKind, JudgeTask, QAEvent, ResultKind, Suspicion, SuspicionKind
 from schemas.base import EventField
 
@@ -322,6 +323,14 @@ class Findings:
 
     def correct(self, kind: CorrectionKind, detail: str) -> None:
         self.corrections.append(Correction(kind=kind, detail=detail))
+
+    def contradict(self, where: str, narrow: TextPart, wide: TextPart, *, names: tuple[str, str]) -> bool:
+        """Record that two texts with these names contradict each other; return whether they do."""
+        against = contradiction_between(narrow, wide)
+        if against is not None:
+            sides = f"{names[0]} says {quoted(against.source)}, {names[1]} {quoted(against.stated)}"
+            self.correct(against.kind, f"{where}: {sides}")
+        return against is not None
 
     def suspect(self, kind: SuspicionKind, detail: str) -> None:
         self.suspicions.append(Suspicion(kind=kind, detail=detail))

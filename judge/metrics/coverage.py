@@ -28,9 +28,8 @@ from judge.metrics.scoring import (
     exact_text,
     is_forced,
 )
-from judge.text.contradictions import TextPart, contradiction_between
-from judge.text.normal import is_blank, quoted
-from judge.text.passages import MAX_SENTENCES
+from judge.text.normal import is_blank
+from judge.text.passages import MAX_SENTENCES, passage
 from judge.text.words import each_sentence
 from schemas import JudgeTask
 
@@ -148,15 +147,12 @@ def _without_contradicted(
 ) -> list[tuple[int, int]]:
     """Return the counts with at least one unmatched fact per sentence that the answer contradicts."""
     reference = task.reference or ""
-    answer = TextPart(task.answer, task.answer)
-    contradicted = 0
-    for start, end in islice(each_sentence(reference), MAX_SENTENCES):
-        sentence = reference[start:end]
-        against = contradiction_between(TextPart(sentence, sentence), answer)
-        if against is not None:
-            contradicted += 1
-            sides = f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}"
-            findings.correct(against.kind, sides)
+    answer = (passage(task.answer),) * 2
+    contradicted = sum(
+        findings.contradict("rationale", (stated, stated), answer, names=("the reference", "the answer"))
+        for start, end in islice(each_sentence(reference), MAX_SENTENCES)
+        if (stated := passage(reference[start:end]))
+    )
     (matched, total), *others = counts
     return [(min(matched, max(total - contradicted, 0)), total), *others]
 

@@ -19,11 +19,10 @@ from judge.metrics.claims import Place
 from judge.metrics.doubts import LONG_ANSWER, Doubts, cannot_be_compared, has_facts_for, left_out
 from judge.metrics.replies import MAX_ITEMS
 from judge.text.citations import without_tags
-from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import normalise, quoted
 from judge.text.passages import Passage, passage
 from judge.text.quotations import Quotable, Quotation
-from judge.text.words import content_words, has_words, sentences, word_texts
+from judge.text.words import content_words, has_words, sentences
 
 _NOTHING_LISTED = (
     "facts and conclusions are empty, but the reference says something; list what it states, matched or not"
@@ -95,7 +94,7 @@ class CoverageChecks:
         self._answer = Quotable(answer, read=self._untagged)
         self._question = question
         self._doubts = Doubts(question)
-        self._own = self._doubts.own(reference)
+        self._own = self._doubts.own(passage(reference))
         self._sentences = sentences(reference)
 
     def verify(
@@ -175,47 +174,47 @@ class CoverageChecks:
             self.findings.correct("span_not_in_answer", f"{where}: matched, but {problem}")
             return None
         is_term = where.startswith("terms")
-        if not is_term:
-            against = contradiction_between(
-                TextPart(stated.words, self._reference.told(stated.place)),
-                TextPart(found.words, self._answer.told(found.place)),
-            )
-            if against is not None:
-                sides = f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}"
-                self.findings.correct(against.kind, f"{where}: {sides}")
-                return None
+        told = self._answer.around(found.place)
+        words = passage(found.words)
+        if not is_term and self.findings.contradict(
+            where,
+            (passage(stated.words), self._reference.around(stated.place)),
+            (words, told),
+            names=("the reference", "the answer"),
+        ):
+            return None
         said = quoted(found.words)
         # A reference of only stop words ("The Who") is matched by its own words.
-        if not (passage(found.words).content or word_texts(found.words) == word_texts(stated.words) != []):
+        if not (words.content or words.listed == passage(stated.words).listed != []):
             self.findings.suspect("span_says_nothing", f"{where}: matched, but {said} says nothing by itself")
         elif not is_term:
-            doubt = self._doubt(stated.place, found.place)
+            doubt = self._doubt(stated.place, told)
             if doubt is not None:
                 detail = f"{where}: {said} does not state {quoted(given.item)}: {doubt}"
                 self.findings.suspect("match_not_borne_out", detail)
         return found
 
-    def _doubt(self, stated: Place, found: Place) -> str | None:
+    def _doubt(self, stated: Place, told: Passage) -> str | None:
         """Return why the answer's sentences around a span do not state a span of the reference.
 
         Each sentence of the span must be stated, by words that the question does not have if there are any.
         """
-        told = self._answer.around(found)
         text = self._reference.text
-        if self._doubts.refuses(told.text) and not self._doubts.refuses(self._reference.told(stated)):
+        if self._doubts.refuses(told) and not self._doubts.refuses(self._reference.around(stated)):
             doubt: str | None = "it refuses an answer or announces one"
         else:
             parts = [
-                (text[max(start, stated[0]) : min(end, stated[1])], text[start:end])
+                (passage(text[max(start, stated[0]) : min(end, stated[1])]), passage(text[start:end]))
                 for start, end in self._sentences
                 if start < stated[1] and end > stated[0]
             ]
-            parts = [part for part in parts if self._doubts.own(part[0])] or [(text[slice(*stated)],) * 2]
+            whole = (passage(text[slice(*stated)]),) * 2
+            parts = [part for part in parts if self._doubts.own(part[0])] or [whole]
             found_doubts = (self._doubt_of_sentence(*part, told) for part in parts)
             doubt = next((one for one in found_doubts if one is not None), None)
         return doubt if doubt is not None and self._comparable else None
 
-    def _doubt_of_sentence(self, stated: str, sentence: str, told: Passage) -> str | None:
+    def _doubt_of_sentence(self, stated: Passage, sentence: Passage, told: Passage) -> str | None:
         doubt = self._doubts.doubt(stated, sentence, told)
         own = self._doubts.own(sentence)
         shared = len(own & told.stems) if doubt is None and self._is_off_topic else len(own)
@@ -270,7 +269,7 @@ class CoverageChecks:
         matched = [item for item in items if item["matched"]]
         if (
             not self._own
-            or any(self._doubts.own(item["reference_span"]) for item in matched)
+            or any(self._doubts.own(passage(item["reference_span"])) for item in matched)
             or not self._comparable
         ):
             return

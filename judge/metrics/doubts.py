@@ -59,28 +59,28 @@ class Doubts:
     def __init__(self, question: str) -> None:
         self._question = passage(question)
         self._ignored = self._question.content | _POLARITY
-        self._own: dict[str, frozenset[str]] = {}
+        self._own: dict[Passage, frozenset[str]] = {}
 
-    def own(self, text: str) -> frozenset[str]:
+    def own(self, text: Passage) -> frozenset[str]:
         """Return the stems of a text's content words that are not in the question, but for yes and no."""
         if text not in self._own:
-            self._own[text] = passage(text).content - self._ignored
+            self._own[text] = text.content - self._ignored
         return self._own[text]
 
-    def refuses(self, text: str) -> bool:
+    def refuses(self, text: Passage) -> bool:
         """Return whether a text starts like a refusal and adds only words that are known or usual in one."""
-        return _REFUSAL.match(text) is not None and self.own(text) <= _USUAL_IN_REFUSALS
+        return _REFUSAL.match(text.text) is not None and self.own(text) <= _USUAL_IN_REFUSALS
 
-    def is_empty(self, claim: str) -> str | None:
+    def is_empty(self, claim: Passage) -> str | None:
         """Return why a claim has no content of its own; None if it has."""
-        if not passage(claim).content:
+        if not claim.content:
             return "the claim says nothing"
         if self.refuses(claim):
             return "the claim refuses an answer or announces one"
-        repeated = f" {' '.join(passage(claim).listed)} " in f" {' '.join(self._question.listed)} "
+        repeated = f" {' '.join(claim.listed)} " in f" {' '.join(self._question.listed)} "
         return "the claim repeats the question" if repeated else None
 
-    def doubt(self, stated: str, sentence: str, support: Passage) -> str | None:
+    def doubt(self, stated: Passage, sentence: Passage, support: Passage) -> str | None:
         """Return why a passage does not bear out a statement, a part of a sentence; None if it may."""
         own = self.own(stated)
         if not own:
@@ -93,17 +93,17 @@ class Doubts:
             return f"it shares {len(shared)} of {len(own)} words with it, at least {enough} are needed"
         whole = own | self.own(sentence)
         suffices = len(whole) < LONG_STATEMENT or len(whole & support.stems) >= 2
-        if suffices or any(_is_strong(word, stated, support.text) for word in shared):
+        if suffices or any(_is_strong(word, stated.text, support.text) for word in shared):
             return None
         return f"one word in common says too little of a sentence with {len(whole)}"
 
-    def _doubt_of_repetition(self, stated: str, support: Passage) -> str | None:
+    def _doubt_of_repetition(self, stated: Passage, support: Passage) -> str | None:
         """Return a doubt if less than half of a statement that repeats the question is in the passage."""
-        if stated.rstrip(" *_\"'").endswith(_QUESTION_MARKS) or support.text.rstrip().endswith(
+        if stated.text.rstrip(" *_\"'").endswith(_QUESTION_MARKS) or support.text.rstrip().endswith(
             _QUESTION_MARKS
         ):
             return "it is a question"
-        wanted = passage(stated).content or passage(stated).stems
+        wanted = stated.content or stated.stems
         shared = len(wanted & support.stems)
         if 2 * shared >= len(wanted) or not support.words.isdisjoint(_POLARITY - {"not"}):
             return None

@@ -22,8 +22,8 @@ from judge.metrics.packs.templates import render_context, split_front_matter
 from judge.metrics.prompting import array_of, load_prompt, object_schema
 from judge.metrics.replies import MAX_ITEMS, extract_object, extract_verdict
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
-from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import is_blank, normalise, quoted
+from judge.text.passages import passage
 from schemas import JudgeTask, QAEvent
 
 Item = dict[str, Any]
@@ -210,12 +210,9 @@ class _Count:
                 findings.correct("span_not_in_page", problem)
                 # An invented quotation proves neither that a rule is followed nor that it is broken.
                 return {**item, counts.holds: False} if item[counts.holds] else None
-            if not counts.compare:
-                continue
-            against = contradiction_between(TextPart(str(own), str(own)), TextPart(str(span), str(span)))
-            if against is not None:
-                sides = f"the answer says {quoted(against.source)}, the context {quoted(against.stated)}"
-                findings.correct(against.kind, f"{where}: {sides}")
+            said, told = passage(str(own)), passage(str(span))
+            names = "the answer", "the context"
+            if counts.compare and findings.contradict(where, (said, said), (told, told), names=names):
                 return {**item, counts.holds: False}
         return item
 

@@ -19,7 +19,6 @@ from judge.metrics.claims import Place, Stretches, claiming_parts, uncited_numbe
 from judge.metrics.doubts import Doubts, cannot_be_compared
 from judge.metrics.replies import MAX_ITEMS
 from judge.text.citations import Claim, page_key, tagged_claims, untagged_segments, without_tags
-from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import neutralize, quoted
 from judge.text.passages import Passage, passage
 from judge.text.quotations import Quotable, Quotation
@@ -295,27 +294,24 @@ class RelevanceChecks:
 
     def _holds(self, where: str, tagged: Claim, stated: Quotation, page: int, found: Quotation) -> bool:
         """Return whether no contradiction refutes a page's support of a claim; mark weak support."""
-        sentence = _overlapping_sentences(tagged, stated.place) or stated.words
-        there = self._quotable(page)
-        against = contradiction_between(
-            TextPart(stated.words, sentence), TextPart(found.words, there.told(found.place))
-        )
-        if against is not None:
-            sides = f"the answer says {quoted(against.source)}, {page_key(page)} {quoted(against.stated)}"
-            self.findings.correct(against.kind, f"{where}: {sides}")
+        said, there = passage(stated.words), self._quotable(page)
+        sentence = passage(_overlapping_sentences(tagged, stated.place))
+        words = passage(found.words)
+        names = "the answer", page_key(page)
+        if self.findings.contradict(where, (said, sentence), (words, there.around(found.place)), names=names):
             return False
-        if not passage(found.words).content:
+        if not words.content:
             self.findings.suspect(
                 "span_says_nothing", f"{where}: {quoted(found.words)} says nothing by itself"
             )
             return True
-        doubt = self._doubt(stated.words, sentence, page, there.around(found.place, neighbours=1))
+        doubt = self._doubt(said, sentence, page, there.around(found.place, neighbours=1))
         if doubt is not None:
             detail = f"{where}: {quoted(found.words)} on {page_key(page)} does not support it: {doubt}"
             self.findings.suspect("support_not_borne_out", detail)
         return True
 
-    def _doubt(self, claim: str, sentence: str, page: int, support: Passage) -> str | None:
+    def _doubt(self, claim: Passage, sentence: Passage, page: int, support: Passage) -> str | None:
         """Return why a page's sentences do not support a claim; None if they may.
 
         A claim of less than half of its sentence, or that says no more than the question, is compared as the
@@ -325,7 +321,7 @@ class RelevanceChecks:
             empty = self._doubts.is_empty(text)
             if empty is not None:
                 return empty
-        is_part = 2 * len(passage(claim).content) < len(passage(sentence).content)
+        is_part = 2 * len(claim.content) < len(sentence.content)
         stated = sentence if is_part or not self._doubts.own(claim) else claim
         doubt = self._doubts.doubt(stated, sentence, support)
         if doubt is None or cannot_be_compared(self._pages[page], self._answer.text, question=self._question):

@@ -10,14 +10,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.contradictions import Contradiction, TextPart, contradiction_between
+from judge.text.passages import Contradiction, TextPart, contradiction_between, passage
 
 PAIRS: dict[str, list[list[Any]]] = yaml.safe_load((Path(__file__).parent / "pairs.yaml").read_text("utf-8"))
 
 
+def part(words: str, sentences: str) -> TextPart:
+    return passage(words), passage(sentences)
+
+
 def contradiction(stated: str, source: str) -> Contradiction | None:
     """The contradiction between two whole texts."""
-    return contradiction_between(TextPart(source, source), TextPart(stated, stated))
+    return contradiction_between(part(source, source), part(stated, stated))
 
 
 def test_the_pairs() -> None:
@@ -50,10 +54,10 @@ def test_no_sentence_contradicts_itself(pair: list[str]) -> None:
 
 
 def test_a_number_that_the_passage_has_elsewhere_is_no_contradiction() -> None:
-    claim = TextPart("Line B opened in 1995.", "Line B opened in 1995.")
+    claim = part("Line B opened in 1995.", "Line B opened in 1995.")
     page = "Line B opened in 1990. Line B opened in 1995 after a rebuild."
-    assert contradiction_between(claim, TextPart("Line B opened in 1990.", page)) is None
-    alone = TextPart("Line B opened in 1990.", "Line B opened in 1990.")
+    assert contradiction_between(claim, part("Line B opened in 1990.", page)) is None
+    alone = part("Line B opened in 1990.", "Line B opened in 1990.")
     found = contradiction_between(claim, alone)
     assert found is not None
     assert found.kind == "dates_differ"
@@ -63,14 +67,14 @@ def test_a_negation_that_was_cut_off_counts() -> None:
     """The polarity is that of the whole sentence."""
     whole = "It is a myth that the drug is safe, it is not so."
     assert contradiction_between(
-        TextPart("the drug is safe", whole), TextPart("The drug is not safe.", "The drug is not safe.")
+        part("the drug is safe", whole), part("The drug is not safe.", "The drug is not safe.")
     ) is None  # fmt: skip
 
 
 def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
     reference = "The maximum dose is 500 mg."
     answer = "The maximum dose is 500 g."
-    found = contradiction_between(TextPart(reference, reference), TextPart("The maximum dose is", answer))
+    found = contradiction_between(part(reference, reference), part("The maximum dose is", answer))
     assert found is not None
     assert found.kind == "units_differ"
 
@@ -79,7 +83,7 @@ def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
 def test_nothing_breaks_it(one: str, other: str) -> None:
     contradiction(one, other)
     assert contradiction(one, one) is None
-    contradiction_between(TextPart(one, one + other), TextPart(other, other + one))
+    contradiction_between(part(one, one + other), part(other, other + one))
 
 
 @given(st.integers(0, 10**12), st.sampled_from(["mg", "km", "people", "%", "euros", ""]))
