@@ -7,6 +7,7 @@ half a gigabyte of memory and tens of milliseconds per page: it is loaded only i
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from schemas import ChatMessage, JudgeTask, QAEvent, ToolCall
 NAMES_MODEL: Final = "en_core_web_lg"
 MAX_NAMES_CHARS: Final = 10_000
 """Longer texts are processed in parts of this size; the model needs about 100 MB for each."""
+_PARTS: Final = re.compile(rf"(?s).{{1,{MAX_NAMES_CHARS}}}(?:(?<=\s)|\Z)|.{{{MAX_NAMES_CHARS}}}")
 _INSTALL: Final = (
     f'install it with pip install "judgestream[presidio]" and python -m spacy download {NAMES_MODEL}, '
     "or remove names"
@@ -163,25 +165,13 @@ def find_names(text: str, *, model: str = NAMES_MODEL) -> Iterator[tuple[int, in
     """Yield the spans of people's names; see `load_names`."""
     engine = _engine(model)
     end = 0
-    for begin, part in _parts(text):
-        found = engine.analyze(part, language="en", entities=["PERSON"])
+    for part in _PARTS.finditer(text):
+        found = engine.analyze(part[0], language="en", entities=["PERSON"])
         for one in sorted(found, key=lambda one: (one.start, -one.end)):
-            start, stop = begin + one.start, begin + one.end
+            start, stop = part.start() + one.start, part.start() + one.end
             if start >= end:
                 yield start, stop
                 end = stop
-
-
-def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield parts of a bounded length, split at lines, sentences or words if possible."""
-    begin = 0
-    while begin < len(text):
-        end = begin + MAX_NAMES_CHARS
-        if end < len(text):
-            last = max(text.rfind("\n", begin, end), text.rfind(". ", begin, end))
-            end = next((place + 1 for place in (last, text.rfind(" ", begin, end)) if place > begin), end)
-        yield begin, text[begin:end]
-        begin = end
 
 
 @cache

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 import orjson
-import re2
 from rapidfuzz.distance import Indel
 
 from judge.chat import ChatMessage, ChatRequest
@@ -19,12 +18,12 @@ from judge.metrics.base import BaseMetric, Scale, outcome_on, yes_or_no
 from judge.metrics.prompting import short_hash
 from judge.metrics.replies import json_validator
 from judge.text.normal import is_blank, without_lone_surrogates
+from judge.text.tags import compile_pattern
 from judge.text.words import sentences, word_texts
 from schemas import JudgeTask
 from schemas.base import EventField
 
 MAX_PATTERN_CHARS: Final = 1_000
-_PATTERN_MEMORY_BYTES: Final = 1 << 23
 
 Finding = tuple[Any, str, Any]
 """A check's value, its reason, and evidence."""
@@ -226,22 +225,10 @@ class EmbeddingSimilarity(BaseMetric):
 
 @lru_cache(maxsize=64)
 def _compiled(pattern: str) -> Any:
-    if len(pattern) > MAX_PATTERN_CHARS:
-        raise JudgeConfigurationError(
-            f"pattern must be at most {MAX_PATTERN_CHARS} characters, got {len(pattern)}; shorten it"
-        )
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _PATTERN_MEMORY_BYTES
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        said = error.args[0] if error.args else error
-        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        raise JudgeConfigurationError(
-            f"pattern must be a regular expression of RE2, without look-around and back-references: {said}; "
-            "correct it"
-        ) from error
+        return compile_pattern(pattern, "pattern", MAX_PATTERN_CHARS)
+    except ValueError as error:
+        raise JudgeConfigurationError(str(error)) from error
 
 
 def _unfenced(answer: str) -> str:

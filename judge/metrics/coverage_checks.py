@@ -15,8 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge.metrics.base import Findings
-from judge.metrics.claims import Place
-from judge.metrics.doubts import LONG_ANSWER, Doubts, cannot_be_compared, has_facts_for, left_out
+from judge.metrics.doubts import LONG_ANSWER, Doubts, Place, cannot_be_compared, has_facts_for, left_out
 from judge.metrics.replies import MAX_ITEMS
 from judge.text.citations import without_tags
 from judge.text.normal import normalise, quoted

@@ -15,7 +15,7 @@ from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.base import BuiltInMetric, Findings, Scale
-from judge.metrics.claims import uncited_numbers
+from judge.metrics.doubts import uncited_numbers
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import array_of, object_schema, short_hash
 from judge.metrics.relevance_checks import (

@@ -15,8 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge.metrics.base import Findings
-from judge.metrics.claims import Place, Stretches, claiming_parts, uncited_numbers
-from judge.metrics.doubts import Doubts, cannot_be_compared
+from judge.metrics.doubts import Doubts, Place, Stretches, cannot_be_compared, claiming_parts, uncited_numbers
 from judge.metrics.replies import MAX_ITEMS
 from judge.text.citations import Claim, page_key, tagged_claims, untagged_segments, without_tags
 from judge.text.normal import neutralize, quoted

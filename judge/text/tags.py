@@ -25,6 +25,7 @@ MAX_ANSWER_PAGES: Final = 20_000
 """Limit of pages over all ranges of one answer; beyond it each range counts as its first page."""
 MAX_NAME_CHARS: Final = 200
 MAX_PATTERN_CHARS: Final = 500
+_PATTERN_MEMORY_BYTES: Final = 1 << 23
 _MAX_UNREAD_CHARS = 40
 _PAGE, SOURCE = any_of("pages"), any_of("sources")
 SEE, AND, _TO = any_of("leads"), any_of("lists"), any_of("ranges")
@@ -88,19 +89,21 @@ USUAL: Final = Citing()
 """Only the usual forms."""
 
 
-def compile_pattern(pattern: str) -> Any:
-    """Compile a custom citation pattern, with RE2, so that its time is linear; else raise ValueError."""
-    if len(pattern) > MAX_PATTERN_CHARS:
-        raise ValueError(
-            f"citation_pattern must be at most {MAX_PATTERN_CHARS} characters, got {len(pattern)}; shorten it"
-        )
+def compile_pattern(pattern: str, name: str = "citation_pattern", most: int = MAX_PATTERN_CHARS) -> Any:
+    """Compile a user's pattern with RE2, so that its time is linear; else raise ValueError."""
+    if len(pattern) > most:
+        raise ValueError(f"{name} must be at most {most} characters, got {len(pattern)}; shorten it")
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _PATTERN_MEMORY_BYTES
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
+        told = error.args[0] if error.args else error
+        told = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
         raise ValueError(
-            f"citation_pattern is not a regular expression of RE2: {error}; correct it"
+            f"{name} must be a regular expression of RE2, without look-around and back-references: {told}; "
+            "correct it"
         ) from error
 
 

@@ -27,9 +27,8 @@ from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate.evaluator import Evaluator
 from judge.metric import ScoredOutcome
 from judge.metrics.base import Scale, outcome_on, read_scale
-from judge.metrics.claims import claims_nothing
 from judge.metrics.coverage import COVERAGE_SCHEMA
-from judge.metrics.doubts import cannot_be_compared
+from judge.metrics.doubts import cannot_be_compared, claims_nothing
 from judge.metrics.packs.metric import example_warnings
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import fence

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.metrics.claims import claiming_parts
+from judge.metrics.doubts import claiming_parts
 from judge.metrics.scoring import FORCED_VERDICT, coverage_score, exact_text, relevance_cap
 from schemas import CoverageVerdict
 
