@@ -188,7 +188,8 @@ def _open(path: Path) -> sqlite3.Connection:
     """Open the file; raise if it is not this cache's."""
     if path.parent.is_dir():  # else SQLite names the problem
         make_private(path)
-    database = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None)
+    # One thread at a time uses it, but a blocking judge has a thread of its own.
+    database = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         tables, version, application = (
             database.execute(question).fetchone()[0]

@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 
 import judge as judge_package
-from judge import BlockingJudge, JudgingOptions, MemoryCache, ModelPrice, Patience, PriceTable, TextLimits
+from judge import (
+    BlockingJudge,
+    FileCache,
+    JudgingOptions,
+    MemoryCache,
+    ModelPrice,
+    Patience,
+    PriceTable,
+    TextLimits,
+)
 from judge.chat import OFFLINE_MODEL, ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
@@ -285,10 +294,11 @@ def test_one_and_many() -> None:
     assert "BlockingJudge(model='offline-rules-1')" in repr(judge)
 
 
-async def test_it_works_within_a_running_loop() -> None:
+async def test_it_works_within_a_running_loop_and_with_a_file_of_another_thread(tmp_path: Path) -> None:
     assert asyncio.get_running_loop().is_running()
-    with BlockingJudge() as judge:
-        assert judge.score(WITHOUT_ID, "coverage").status == "scored"
+    with BlockingJudge(cache=FileCache(tmp_path / "verdicts", 10)) as judge:
+        results = [judge.score(WITHOUT_ID, "coverage") for _ in range(2)]
+    assert [one.judge and one.judge.cached for one in results] == [False, True]
 
 
 def test_an_iteration_that_is_left_early_stops() -> None:
