@@ -26,8 +26,7 @@ from streams.cli.session import Session
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metrics
 from streams.monitoring.anchors import FEWEST, AnchorWatch, Enrolment, anchor_id
-from streams.monitoring.enrolment import KnownAnchors
-from streams.monitoring.rejudging import task_again
+from streams.monitoring.rejudging import KnownAnchors, task_again
 from streams.store import verdicts
 from streams.store.database import Snapshot
 from streams.store.views.labels import all_labels

@@ -68,12 +68,10 @@ class Enrolment:
     anchors: Mapping[str, Anchor]
 
     @classmethod
-    def of(cls, anchors: Iterable[Anchor]) -> Self | None:
-        """Return the enrolment of a metric's anchors; None without any."""
+    def of(cls, anchors: Iterable[Anchor]) -> Self:
+        """Return the enrolment of a metric's anchors, of which there is at least one."""
         known = sorted(anchors, key=lambda one: one.anchor_id)
-        latest = max(known, key=lambda one: one.enrolled_at, default=None)
-        if latest is None:
-            return None
+        latest = max(known, key=lambda one: one.enrolled_at)
         valid = {one.anchor_id: one for one in known if one.enrolled_at == latest.enrolled_at}
         return cls(latest.evaluator, latest.enrolled_at, valid)
 
@@ -235,3 +233,8 @@ class AnchorWatch:
         if found is None or since is None:
             return "steady" if self.calls else "no calls yet"
         return f"{self.shift} by {abs(found.mean):.2f} since {since.astimezone(UTC):%Y-%m-%d %H:%M UTC}"
+
+    @property
+    def note(self) -> str | None:
+        """What each alert says of a judge that has shifted."""
+        return None if self.shift == "steady" else f"on its anchors the judge is {self.words}"

@@ -14,8 +14,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from judge.text.printable import printable
-from schemas import Alert, Scored, Shift, Word
-from streams.monitoring.config import Measure
+from schemas import Alert, JudgeCall, Result, Scored, Shift, Word
+from streams.monitoring.config import MIX, Measure
 from streams.monitoring.statistics.attribution import (
     FEWEST,
     NOTABLE,
@@ -113,12 +113,13 @@ class Burst:
             self.live = self.live.add(goodness, probability)
             self.errors += error / probability
 
-    def add_again(self, event_id: str, score: float | None, measure: Measure) -> None:
+    def add_again(self, result: Result, measure: Measure) -> None:
         """Add an answer that was judged again."""
-        old = next((one for one in self.picks if one.event_id == event_id), None)
+        old = next((one for one in self.picks if one.event_id == result.event_id), None)
         if old is not None:
+            score = result.amount if isinstance(result, Scored) else None
             again = None if score is None else measure.goodness(old.score) - measure.goodness(score)
-            self.changes.setdefault(event_id, again)
+            self.changes.setdefault(old.event_id, again)
 
     def is_due(self, now: datetime) -> bool:
         complete = not self.missing and (self.alert is None or self.live.count >= LIVE)
@@ -165,8 +166,12 @@ class Names:
     first_at: dict[str, datetime] = field(default_factory=dict)
     said: str = ""
 
-    def is_new(self, name: str, now: datetime) -> bool:
-        """Remember a name; return whether it is another than the first."""
+    def is_new(self, call: JudgeCall | None, now: datetime) -> bool:
+        """Remember a call's model and build; return whether they are others than the first."""
+        if call is None or call.cached:
+            return False
+        build = "" if call.system_fingerprint is None else f" ({printable(call.system_fingerprint, 80)})"
+        name = printable(call.model_answered, 80) + build
         if name in self.first_at or len(self.first_at) >= NAMES:
             return False
         self.first_at[name] = now
@@ -195,9 +200,9 @@ def told(judge: Difference | None, measure: Measure) -> str:
 
 
 def _shift(one: Difference | None, measure: Measure) -> Shift | None:
-    width = measure.highest - measure.lowest
     if one is None:
         return None
+    width = measure.highest - measure.lowest
     return Shift(mean=one.mean * width, low=one.low * width, high=one.high * width, count=one.count)
 
 
@@ -241,10 +246,6 @@ def _text(said: Verdict, judge: Difference | None, product: Difference | None, m
     )
 
 
-def name_of(result: Scored) -> str | None:
-    """Return the judge's name: model and the provider's fingerprint; None for a verdict without a call."""
-    call = result.judge
-    if call is None or call.cached:
-        return None
-    build = "" if call.system_fingerprint is None else f" ({printable(call.system_fingerprint, 80)})"
-    return printable(call.model_answered, 80) + build
+def has_word(alert: Alert) -> bool:
+    """Whether an alert gets a word: a first drop of all traffic, not by its mix of labels."""
+    return alert.kind == "drop" and not (alert.labels or alert.further or alert.measure == MIX)

@@ -7,10 +7,9 @@ from typing import Final
 import structlog
 from pydantic import ValidationError
 
-from schemas import RESULT, Alert, is_rejudged
+from schemas import RESULT, Alert, Result, is_rejudged
 from streams.kafka.output import Output
 from streams.kafka.record import Record
-from streams.monitoring.monitor import Result
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,22 +11,13 @@ from types import MappingProxyType
 from typing import Final, Literal, Self, get_args
 
 from judge.text.printable import printable
-from schemas import ANCHOR, Alert, Failed, JudgeTask, Scored, Unscored, is_rejudged
+from schemas import ANCHOR, Alert, JudgeTask, Result, Scored, is_rejudged
 from streams.monitoring.anchors import AnchorWatch, Enrolment
 from streams.monitoring.config import MEAN, MIX, MonitorConfig, SeriesRules
 from streams.monitoring.series import Labels, Series, SeriesKey
 from streams.monitoring.watch import Change, Sample
-from streams.monitoring.words import Words
 from streams.telemetry.exposition import SeriesGauge
 
-Result = Scored | Unscored | Failed
-IgnoredReason = Literal[
-    "duplicate",  # a result with this id was already counted
-    "replay",  # a replayed judgement is no live result
-    "unknown_metric",  # it has no score range
-    "out_of_range",  # the score is outside that range
-    "series_limit",  # a label value beyond `max_series`; the whole traffic still includes it
-]
 StateProblem = Literal[
     "ahead",  # the saved state was ahead of the observations, which were recreated or restored
     "incomplete",  # a saved record was lost or damaged; its partition learned again
@@ -52,13 +43,10 @@ class Monitor:
     ) -> None:
         self._config = config or MonitorConfig()
         self._enrolments = enrolments
-        self._ranges = self._config.score_ranges
         self.series: dict[SeriesKey, Series] = {}
         self._taken: OrderedDict[str, None] = OrderedDict()
         self.last_results: deque[Result] = deque(maxlen=LAST_VERDICTS)
         self.last_alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
-        self.ignored: Counter[IgnoredReason] = Counter()
-        self._words = Words(self._config)
         self.changed: set[SeriesKey] = set()
         """Series whose state has changed since the caller cleared this."""
         self.due: list[tuple[JudgeTask, str]] = []
@@ -69,15 +57,13 @@ class Monitor:
     def observe(self, result: Result, now: datetime) -> list[Alert]:
         """Add one result; return the alerts it triggered, at most one per measure of a series.
 
-        Irrelevant results are ignored and counted by reason.
+        Replayed, repeated and unknown results are ignored.
         """
         if now.tzinfo is None:
             raise ValueError(f"now must have a UTC offset, got {now}; use datetime.now(UTC)")
         if is_rejudged(result.replay_id):
             return self._judged_again(result, now)
-        reason = self._reason_to_ignore(result)
-        if reason is not None:
-            self.ignored[reason] += 1
+        if not self._counts(result):
             return []
         self.last_results.append(result)
         alerts = []
@@ -85,7 +71,6 @@ class Monitor:
             key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
             series = self._series_of(key, now)
             if series is None:
-                self.ignored["series_limit"] += 1
                 continue
             series.model = result.evaluator.model
             series.heard_at = max(series.heard_at, now)
@@ -99,56 +84,49 @@ class Monitor:
                     self._start_parts_over(key, changes)
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
-        alerts = [self._with_shift(alert) for alert in alerts]
-        whole = self._whole(result.metric, result.evaluator.fingerprint)
+        whole = self._whole(result)
         if whole is not None and isinstance(result, Scored):
-            alerts = self._words.live(whole, result, self._sample(result, (), now), alerts, now)
+            most = self._config.rejudged_per_day
+            alerts = whole.explain(alerts, result, self._sample(result, (), now), now, most=most)
         return self._said(alerts)
-
-    def _with_shift(self, alert: Alert) -> Alert:
-        """Return the alert with a note if its judge has shifted on its anchors."""
-        whole = self._whole(alert.metric, alert.fingerprint)
-        if whole is None or whole.anchors is None or whole.anchors.shift == "steady":
-            return alert
-        note = f"on its anchors the judge is {whole.anchors.words}"
-        return alert.model_copy(update={"summary": f"{alert.summary}; {note}"})
 
     def _judged_again(self, result: Result, now: datetime) -> list[Alert]:
         """Add an answer that was judged again; return the alerts that get a word."""
+        whole = self._whole(result)
+        if whole is None:
+            return []
         if (result.replay_id or "").startswith(ANCHOR):
-            return self._add_anchor(result, now)
-        whole = self._whole(result.metric, result.evaluator.fingerprint)
-        return [] if whole is None else self._said(self._words.judged_again(whole, result, now))
+            self._add_anchor(whole, result, now)
+            return []
+        return self._said(whole.judged_again(result, now))
 
     def judge_again(self, alert: Alert, now: datetime) -> None:
         """Find another word for an alert, on demand."""
-        whole = self._whole(alert.metric, alert.fingerprint)
+        whole = self.series.get(SeriesKey(alert.metric, alert.fingerprint, ()))
         if whole is not None:
-            self._words.on_demand(whole, alert, now)
+            whole.explain_again(alert, now, most=self._config.rejudged_per_day)
             self.changed.add(whole.key)
 
-    def _whole(self, metric: str, fingerprint: str) -> Series | None:
-        return self.series.get(SeriesKey(metric, fingerprint, ()))
+    def _whole(self, result: Result) -> Series | None:
+        return self.series.get(SeriesKey(result.metric, result.evaluator.fingerprint, ()))
 
     def _said(self, alerts: list[Alert]) -> list[Alert]:
-        """Keep alerts for the live view, in the places of earlier forms, and return them."""
+        """Keep alerts for the live view, in the places of earlier forms, and return them.
+
+        After the judge moved, all series of its scores learn from the shift on.
+        """
         for alert in alerts:
             known = [one.alert_id for one in self.last_alerts]
             if alert.alert_id in known:
                 self.last_alerts[known.index(alert.alert_id)] = alert
             else:
                 self.last_alerts.append(alert)
-        self._learn_anew(alerts)
-        return alerts
-
-    def _learn_anew(self, alerts: Iterable[Alert]) -> None:
-        """After the judge moved, learn all series of its scores from the shift on."""
-        for alert in alerts:
             if alert.word is not None and alert.word.said == "judge":
                 for key, series in self.series.items():
                     if key[:2] == (alert.metric, alert.fingerprint):
                         series.learn_anew(alert.started_at)
                         self.changed.add(key)
+        return alerts
 
     def _dropped(self, key: SeriesKey) -> Collection[str]:
         """Return the measures in which the whole traffic of a part has dropped."""
@@ -182,24 +160,20 @@ class Monitor:
         if series.anchors.is_due():
             self.due.append(enrolment.turn(series.anchors.given))
 
-    def _add_anchor(self, result: Result, now: datetime) -> list[Alert]:
-        """Add a new judgement of an anchor; it is in no series."""
-        key = SeriesKey(result.metric, result.evaluator.fingerprint, ())
-        series, enrolment = self.series.get(key), self._enrolment(key)
+    def _add_anchor(self, series: Series, result: Result, now: datetime) -> None:
+        """Add a new judgement of an anchor, unless it is by a fallback, or of an earlier enrolment."""
+        metric, enrolment = result.metric, self._enrolment(series.key)
         anchor = None if enrolment is None else enrolment.anchor_of(result)
-        if series is None or series.anchors is None or enrolment is None or anchor is None:
-            self.ignored["replay"] += 1  # of another evaluator, such as a fallback's, or an earlier enrolment
-        elif not self.remember(result.result_id):
-            self.ignored["duplicate"] += 1
-        elif isinstance(result, Scored):
-            mean, rising = self._config.measures(key.metric)[0], key.metric in self._config.rising
+        if series.anchors is None or enrolment is None or anchor is None:
+            return
+        if self.remember(result.result_id) and isinstance(result, Scored):
+            mean, rising = self._config.measures(metric)[0], metric in self._config.rising
             series.anchors.configure(
                 enrolment, width=mean.highest - mean.lowest, min_change=mean.min_change, rising=rising
             )
             if series.anchors.add(anchor, result.amount, now):
-                self.shifts.append(f"the judge of {key.metric} on its anchors: {series.anchors.words}")
-            self.changed.add(key)
-        return []
+                self.shifts.append(f"the judge of {metric} on its anchors: {series.anchors.words}")
+            self.changed.add(series.key)
 
     def dump(self, key: SeriesKey) -> bytes | None:
         """Return the state of a series as JSON; None if it was removed."""
@@ -208,18 +182,17 @@ class Monitor:
 
     def load(self, key: SeriesKey, state: bytes) -> None:
         """Restore the state of a series that `dump` returned, unless its metric was removed."""
-        if key.metric in self._ranges:
+        if key.metric in self._config.score_ranges:
             self.series[key] = Series.load(self._rules(key), state)
 
-    def _reason_to_ignore(self, result: Result) -> IgnoredReason | None:
-        if result.replay_id is not None:
-            return "replay"
-        scale = self._ranges.get(result.metric)
-        if scale is None:
-            return "unknown_metric"
+    def _counts(self, result: Result) -> bool:
+        """Whether a result is live, of a known metric, on its scale, and new."""
+        scale = self._config.score_ranges.get(result.metric)
+        if scale is None or result.replay_id is not None:
+            return False
         if isinstance(result, Scored) and not scale[0] <= result.amount <= scale[1]:
-            return "out_of_range"
-        return None if self.remember(result.result_id) else "duplicate"
+            return False
+        return self.remember(result.result_id)
 
     def remember(self, result_id: str) -> bool:
         """Remember a result's id, so that it is not counted again; return whether it is new."""
@@ -257,10 +230,7 @@ class Monitor:
         return True
 
     def _sample(self, result: Scored, labels: Labels, now: datetime) -> Sample:
-        """Return a result's sample for a series.
-
-        The part of the traffic is given by the labels besides the series' own.
-        """
+        """Return a result's sample for a series: its part of the traffic is that of the other labels."""
         own = {name for name, _ in labels}
         part = [f"{name}={result.labels.get(name, '')}" for name in self._config.labels if name not in own]
         return Sample(
@@ -283,7 +253,6 @@ class MonitorSnapshot:
     series: Sequence[Series]
     last_results: Sequence[Result]
     last_alerts: Sequence[Alert]
-    ignored: Mapping[IgnoredReason, int]
     state_problems: Mapping[StateProblem, int]
 
     @classmethod
@@ -303,7 +272,6 @@ class MonitorSnapshot:
             ),
             last_results=sorted(results, key=lambda one: one.times.judged_at, reverse=True),
             last_alerts=sorted(alerts, key=lambda one: one.raised_at, reverse=True),
-            ignored=sum((monitor.ignored for monitor in monitors), Counter()),
             state_problems=dict(problems),
         )
 
@@ -322,7 +290,7 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[SeriesGauge]:
         window = series.window(snapshot.taken_at)
         for name in ("mean", "low", "high") if window is not None else ():
             yield SeriesGauge(f"window_{name}", where, getattr(window, name))
-        for name, number in series.anchor_numbers.items():
+        for name, number in series.anchors.numbers.items() if series.anchors is not None else ():
             yield SeriesGauge(f"anchors_{name}", (metric, fingerprint), number)
         if series.names.first_at:
             yield SeriesGauge("judge_names", (metric, fingerprint), float(len(series.names.first_at)))
@@ -337,14 +305,8 @@ def build_alert(
 ) -> Alert:
     """Return the alert of a change that a result triggered; its id follows from both and the series."""
     measure = change.measure.name
-    parts = [
-        change.kind,
-        *([] if measure == MEAN else [measure]),
-        key.metric,
-        key.fingerprint,
-        repr(key.labels),
-        result.result_id,
-    ]
+    of = [] if measure == MEAN else [measure]
+    parts = [change.kind, *of, key.metric, key.fingerprint, repr(key.labels), result.result_id]
     alert_id = sha256("\n".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
     return Alert(
         alert_id=alert_id,

@@ -27,17 +27,16 @@ import structlog
 from pydantic import TypeAdapter
 
 from judge.errors import DrainingError
-from schemas import Alert
+from schemas import Alert, Result
 from streams.errors import SettingsError, TooLargeError
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record, moment
 from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.enrolment import judge_due
 from streams.monitoring.forwarder import demanded, result_of
-from streams.monitoring.monitor import Monitor, MonitorSnapshot, Result, StateProblem
-from streams.monitoring.rejudging import judge_burst
+from streams.monitoring.monitor import Monitor, MonitorSnapshot, StateProblem
+from streams.monitoring.rejudging import judge_burst, judge_due
 from streams.monitoring.series import SeriesKey
 from streams.telemetry.logs import where
 
@@ -82,10 +81,8 @@ class _Held:
 
     monitor: Monitor
     next: int = 0
-    cold: bool = True
-    """Whether it started without state, so that results of an earlier release may remain to learn from."""
-    metrics: set[str] = field(default_factory=set)
-    """If it is cold, the metrics observed so far."""
+    warm: set[str] | None = field(default_factory=set)
+    """Without state, the metrics that were observed: of others results of an earlier release may remain."""
     ahead: bool = False
     """Whether its state was ahead of the topic, so that alerts of earlier observations may be unpublished."""
     heard: float = 0.0
@@ -142,8 +139,7 @@ class PartitionMonitors:
                 try:
                     return await self._take(record)
                 except BaseException as error:
-                    # The monitor may have counted it, but its alerts were not published: restart from the
-                    # saved state.
+                    # It may be counted without its alerts being published: restart from the saved state.
                     self._held.pop(record.partition, None)
                     if isinstance(error, SettingsError) or not isinstance(error, Exception):
                         raise  # no retry helps: the worker stops
@@ -204,19 +200,20 @@ class PartitionMonitors:
 
     async def _rejudge(self, held: _Held) -> None:
         """Write the tasks of bursts, once; what is on their topic already is not judged a second time."""
-        pending = [
-            (key, one) for key, series in held.monitor.series.items() for one in series.bursts.values()
-        ]
-        held.asked &= {burst.replay_id for _, burst in pending}
-        for key, burst in pending:
-            if burst.replay_id in held.asked:
+        pending = {
+            one.replay_id: (key.metric, one)
+            for key, series in held.monitor.series.items()
+            for one in series.bursts.values()
+        }
+        held.asked &= pending.keys()
+        for name, (metric, burst) in pending.items():
+            if name in held.asked:
                 continue
             try:
-                await judge_burst(self.out, self.past, self.tasks(key.metric), burst)
+                await judge_burst(self.out, self.past, self.tasks(metric), burst)
+                held.asked.add(name)
             except Exception as error:  # noqa: BLE001 - alerts and states do not wait for a word
                 _log.warning("old answers cannot be judged again; retrying", error=repr(error))
-            else:
-                held.asked.add(burst.replay_id)
 
     def _lock(self, number: int) -> asyncio.Lock:
         return self._locks.setdefault(number, asyncio.Lock())
@@ -233,9 +230,9 @@ class PartitionMonitors:
         result = result_of(record)
         if result is None:
             return []
-        if held.cold and result.metric not in held.metrics:
+        if held.warm is not None and result.metric not in held.warm:
             await self._warm_up(held.monitor, record.partition, result.metric)
-            held.metrics.add(result.metric)
+            held.warm.add(result.metric)
         held.unsaved += 1
         # The record's own time, so that observing it again gives the same result.
         return _observe(held.monitor, result, moment(record.timestamp) or result.times.judged_at)
@@ -297,7 +294,7 @@ class PartitionMonitors:
             return held
         try:
             kept = _MARK.validate_json(zlib.decompress(records[mark]))
-            held = _Held(Monitor(self.config, self.enrolments), kept.next, cold=False, heard=kept.heard)
+            held = _Held(Monitor(self.config, self.enrolments), kept.next, warm=None, heard=kept.heard)
             for series, key in kept.series:
                 held.monitor.load(series, zlib.decompress(records[key]))
                 held.saved[series] = key

@@ -1,4 +1,4 @@
-"""Have answers judged again: tasks of the past, written once more under a replay id.
+"""Have answers judged again: tasks of the past, written once more under a replay id, and the anchors' topic.
 
 The judging agents judge such a task past the cache and outside the live budget. Its result reaches the
 monitor as an observation with that replay id, and is in no series, gauge or sink.
@@ -13,10 +13,14 @@ from typing import Final
 import structlog
 from pydantic import ValidationError
 
-from schemas import JudgeTask, result_id
+from schemas import Anchor, JudgeTask, result_id
+from streams.errors import TooLargeError
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
+from streams.kafka.record import Record
+from streams.monitoring.anchors import Enrolment
 from streams.monitoring.burst import Burst
+from streams.monitoring.monitor import Monitor
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -67,3 +71,50 @@ async def judge_burst(out: Output, past: TopicReader, topic: str, burst: Burst) 
     for gone in places.keys() - tasks.keys():
         burst.changes.setdefault(places[gone].event_id, None)
     _log.info("old answers are judged again", topic=topic, answers=len(tasks), written=written)
+
+
+async def judge_due(monitor: Monitor, out: Output) -> None:
+    """Write the tasks of the anchors that are due, and log what has become of the judges."""
+    for task, replay_id in monitor.due:
+        try:
+            await out.task(task_again(task, replay_id))
+        except TooLargeError as error:
+            _log.error("an anchor is too large for its task topic", event_id=task.event_id, error=str(error))
+    for shift in monitor.shifts:
+        _log.warning("judge", shift=shift)
+    monitor.due, monitor.shifts = [], []
+
+
+class KnownAnchors:
+    """The anchors that their topic holds."""
+
+    def __init__(self) -> None:
+        self.anchors: dict[str, Anchor] = {}
+        """By id, also void ones."""
+        self.enrolments: dict[str, Enrolment] = {}
+        """The valid ones, by metric."""
+
+    async def read(self, reader: TopicReader, topic: str) -> None:
+        """Read all that the topic holds now."""
+        self._add([record async for record in reader.read(topic)])
+
+    async def follow(self, reader: TopicReader, topic: str) -> None:
+        """Stay up to date, without an end."""
+        await reader.keep_up(topic, lambda batch: self._add(batch.records))
+
+    def _add(self, records: Iterable[Record]) -> None:
+        for record in records:
+            key = (record.key or b"").decode(errors="replace")
+            self.anchors.pop(key, None)
+            if record.value is None:
+                continue
+            try:
+                self.anchors[key] = Anchor.model_validate_json(record.value)
+            except ValidationError:
+                _log.warning("record is not an anchor; skipped", topic=record.topic, offset=record.offset)
+        by_metric: dict[str, list[Anchor]] = {}
+        for anchor in self.anchors.values():
+            by_metric.setdefault(anchor.metric, []).append(anchor)
+        for metric in self.enrolments.keys() - by_metric.keys():
+            del self.enrolments[metric]
+        self.enrolments |= {metric: Enrolment.of(anchors) for metric, anchors in by_metric.items()}

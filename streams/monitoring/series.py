@@ -10,16 +10,20 @@ from itertools import chain
 from statistics import fmean
 from typing import Final, NamedTuple
 
+import structlog
 from pydantic import TypeAdapter
 
-from schemas import Estimate
+from schemas import BURST, Alert, Estimate, Result, Scored
 from schemas.base import CLUSTERED_POLICY
 from streams.monitoring.anchors import AnchorWatch
-from streams.monitoring.burst import Burst, Names, OldAnswers
-from streams.monitoring.config import MIX, SeriesRules
+from streams.monitoring.burst import LEFT_OUT, REJUDGED, Burst, Names, OldAnswers, has_word, told, unclear
+from streams.monitoring.config import MEAN, MIX, SeriesRules
+from streams.monitoring.statistics.attribution import FEWEST
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
 from streams.monitoring.statistics.strata import RelativeWeights, Traffic, estimate_strata
 from streams.monitoring.watch import Change, Sample, Watch, reported
+
+_log = structlog.stdlib.get_logger(__name__)
 
 HISTORY_SAMPLES: Final = 500
 """Number of latest scores a series stores. A fall that started before them is dated "or earlier"."""
@@ -177,11 +181,6 @@ class Series:
         return next((one for one in self.watches if one.measure.name == measure), self.mean)
 
     @property
-    def anchor_numbers(self) -> Mapping[str, float]:
-        """The numbers of its anchors by the names of their gauges."""
-        return {} if self.anchors is None else self.anchors.numbers
-
-    @property
     def recent(self) -> Estimate | None:
         """The estimate over the latest scores, of clusters their means; None without any."""
         latest = list(self._history)[-RECENT_SAMPLES:]
@@ -274,6 +273,91 @@ class Series:
             if sample.occurred_at >= since:
                 for watch in self.watches:
                     watch.learn(sample)
+
+    # Of the whole traffic: old answers are judged again, to say whether the product or the judge moved
+
+    def judged_again(self, result: Result, now: datetime) -> list[Alert]:
+        """Add an old answer that was judged again; return the alerts with a word that it completes."""
+        burst = self.bursts.get(result.replay_id or "")
+        if burst is None:
+            return []
+        burst.add_again(result, self.watch(burst.measure).measure)
+        return self._end_bursts(now)
+
+    def explain(
+        self, alerts: Sequence[Alert], result: Scored, sample: Sample, now: datetime, *, most: int
+    ) -> list[Alert]:
+        """Take a live answer for the words; return the alerts it raised, and those that now have a word.
+
+        Args:
+            most: Old answers that may be judged again on a day; 0: none, and no words.
+        """
+        said = []
+        if most:
+            for burst in self.bursts.values():
+                burst.add_live(*self.watch(burst.measure).as_usual(sample), sample.probability)
+            said = self._end_bursts(now)
+            if self.names.is_new(result.judge, now) and not self.bursts:
+                self._begin(Burst(f"{BURST}{result.result_id}", MEAN, now), 0, most)
+            if all(watch.state != "dropped" for watch in self.watches):
+                self.old.add(result)
+        notes = [note for note in (self.anchors and self.anchors.note, self.names.note) if note]
+        for alert in alerts:
+            update: dict[str, object] = {"summary": "; ".join([alert.summary, *notes])}
+            if most and has_word(alert) and not self._is_explaining():
+                name = f"{BURST}{alert.alert_id}"
+                why = self._begin_about(alert.model_copy(update=update), name, now, most)
+                update |= {} if why is None else {"word": unclear(why, now)}
+            said.append(alert.model_copy(update=update))
+        return said
+
+    def explain_again(self, alert: Alert, now: datetime, *, most: int) -> None:
+        """Begin another burst about a drop that lasts: of other old answers and later live ones."""
+        if not has_word(alert) or self.watch(alert.measure).state != "dropped":
+            why: str | None = "it is of no drop of all answers that lasts"
+        elif self._is_explaining():
+            why = "old answers are being judged again already"
+        else:
+            why = self._begin_about(alert, f"{BURST}{alert.alert_id}-{now:%m%dT%H%M%S}", now, most)
+        if why is not None:
+            _log.warning("an alert gets no other word", alert=alert.alert_id, detail=why)
+
+    def _is_explaining(self) -> bool:
+        return any(one.alert is not None for one in self.bursts.values())
+
+    def _begin_about(self, alert: Alert, name: str, now: datetime, most: int) -> str | None:
+        burst = Burst(name, alert.measure, now, alert, self.watch(alert.measure).usual)
+        return self._begin(burst, alert.current.count + LEFT_OUT, most)
+
+    def _begin(self, burst: Burst, left_out: int, most: int) -> str | None:
+        """Draw a burst's answers from those before; return why it cannot be, if so."""
+        day = f"{burst.since:%F}"
+        spent = self.spent[1] if self.spent[0] == day else 0
+        left = max(most - spent, 0)
+        burst.picks = self.old.draw(burst.replay_id, min(REJUDGED, left), newest=self.old.seen - left_out)
+        if left < FEWEST:
+            return "the answers that may be judged again on this day (monitor.rejudge_per_day) are used up"
+        if len(burst.picks) < FEWEST:
+            return f"fewer than {FEWEST} answers from before can be judged again"
+        self.spent = (day, spent + len(burst.picks))
+        self.bursts[burst.replay_id] = burst
+        return None
+
+    def _end_bursts(self, now: datetime) -> list[Alert]:
+        """End the bursts that are due; return their alerts with the word."""
+        said = []
+        for burst in list(self.bursts.values()):
+            watch = self.watch(burst.measure)
+            is_over = burst.alert is not None and watch.state != "dropped"
+            if not (is_over or burst.is_due(now)):
+                continue
+            del self.bursts[burst.replay_id]
+            if burst.alert is not None:
+                said.append(burst.alert.model_copy(update={"word": burst.word(watch.measure, now)}))
+                continue
+            self.names.said = told(burst.judge(), watch.measure)
+            _log.warning("the judge changed its name", metric=self.key.metric, detail=self.names.note)
+        return said
 
     def dump(self) -> bytes:
         """Return the whole state as JSON."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from prometheus_client.metrics_core import Metric as MetricFamily
 
 from judge.text.printable import reason_of
-from schemas import Alert, Scored
-from streams.monitoring.monitor import MonitorSnapshot, Result
+from schemas import Alert, Result, Scored
+from streams.monitoring.monitor import MonitorSnapshot
 from streams.monitoring.series import Series
 from streams.store.views.incidents import group, summary_of
 

@@ -162,8 +162,8 @@ def incident(
 
 async def _rejudge(call: Session, incident: Incident) -> None:
     """Ask the monitor for another word on an incident's drops of all answers."""
+    from streams.monitoring.burst import has_word
     from streams.monitoring.forwarder import DEMAND
-    from streams.monitoring.words import has_word
 
     if call.settings.monitor.rejudge_per_day == 0:
         raise BadUsageError("--rejudge: monitor.rejudge_per_day is 0; raise it and restart the workers")

@@ -76,7 +76,6 @@ def test_status_tells_a_changed_evaluator_from_a_short_fallback() -> None:
         for number, task in enumerate(task_of(scored(number, 4)) for number in range(30))
     ]
     enrolment = Enrolment.of(anchors)
-    assert enrolment is not None
     watch = AnchorWatch(enrolment.since)
     watch.configure(enrolment, width=4.0, min_change=0.1)
     for second in range(200):
