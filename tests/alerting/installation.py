@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,36 +27,24 @@ from tests.integration.deadlines import until
 _STOP_SECONDS = 40.0
 
 
-class Installation:
-    """One running worker and its traffic.
+@dataclass
+class Traffic:
+    """The demo's events, without the broken ones, which would raise another alert."""
 
-    Args:
-        name: The scrape job.
-        url: The address of the worker's port.
-        producer: A producer for its broker.
-        topic: The topic of events.
-    """
-
-    def __init__(self, name: str, url: str, producer: AIOKafkaProducer, topic: str) -> None:
-        self.name = name
-        self.url = url
-        self._producer = producer
-        self._topic = topic
-        self.worse = False
-        """If true, most further answers are bad."""
-        self.paused = False
-        """If true, `feed` sends nothing."""
+    producer: AIOKafkaProducer
+    topic: str
+    url: str = ""
+    """That of the worker's port."""
+    worse: bool = False
+    """Whether most further answers are bad."""
+    paused: bool = False
 
     async def send(self, value: bytes) -> None:
-        """Send one event."""
-        await (await self._producer.send(self._topic, value))
+        await self.producer.send_and_wait(self.topic, value)
 
-    async def feed(self, rate: float, apps: Collection[str]) -> None:
-        """Send the demo's events at this rate, without the broken ones, which would raise another alert."""
-        questions = tuple(one for one in load_questions() if not apps or one.app in apps)
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        index = 0
+    async def feed(self, rate: float) -> None:
+        questions, loop = load_questions(), asyncio.get_running_loop()
+        started, index = loop.time(), 0
         while True:
             if not self.paused and index % EVERY not in {UNDECODABLE_AT, UNROUTABLE_AT}:
                 record = make_record(questions, index, worse=self.worse, occurred_at=datetime.now(UTC))
@@ -65,61 +54,56 @@ class Installation:
 
 
 @asynccontextmanager
-async def installation(
-    name: str, *, rate: float, apps: Collection[str] = (), store: Path | None = None
-) -> AsyncIterator[Installation]:
-    """Run an installation; it has ended after the block.
+async def traffic(servers: str, topic: str, *, rate: float) -> AsyncIterator[Traffic]:
+    """Send events at this rate until the end of the block."""
+    async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+        made = Traffic(producer, topic)
+        task = asyncio.create_task(made.feed(rate))
+        try:
+            yield made
+            assert not task.done(), "the traffic ended by itself"
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
-    Args:
-        name: The scrape job.
-        rate: Events a second.
-        apps: Only these apps; empty for all.
-        store: The verdict store's file, and a budget is set; None without both.
-    """
+
+@asynccontextmanager
+async def installation(*, rate: float, store: Path) -> AsyncIterator[Traffic]:
+    """Run an installation with a verdict store and a budget; it has ended after the block."""
     async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(
-            EmbeddedBroker(
-                topics=demo_topics(Settings()) | {Settings().topics.budget: 1}, auto_create_topics=False
-            )
-        )
+        topics = demo_topics(Settings()) | {Settings().topics.budget: 1}
+        broker = await stack.enter_async_context(EmbeddedBroker(topics=topics, auto_create_topics=False))
         judge = await stack.enter_async_context(OfflineJudge(latency_seconds=0.0))
         settings = demo_settings(
             bootstrap_servers=broker.bootstrap_servers,
             endpoint=EndpointSettings(name="offline", base_url=judge.base_url, model=OFFLINE_MODEL),
         )
-        agents = AGENTS
-        if store is not None:
-            kept = settings.store.model_copy(update={"path": store})
-            judging = settings.judge.model_copy(update={"budget": BudgetSettings(calls_per_day=100_000)})
-            settings = settings.model_copy(update={"store": kept, "judge": judging})
-            agents = (*AGENTS, "store")
+        kept = settings.store.model_copy(update={"path": store})
+        judging = settings.judge.model_copy(update={"budget": BudgetSettings(calls_per_day=100_000)})
+        settings = settings.model_copy(update={"store": kept, "judge": judging})
         stop = asyncio.Event()
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
         worker = asyncio.create_task(
             run_worker(
-                settings, stop=stop, agents=agents, registry=CollectorRegistry(), on_ready=ready.set_result
+                settings,
+                stop=stop,
+                agents=(*AGENTS, "store"),
+                registry=CollectorRegistry(),
+                on_ready=ready.set_result,
             )
         )
         stack.push_async_callback(_end, worker, stop)
         await until(lambda: ready.done() or worker.done(), "a worker that reads", deadline_seconds=45)
         if worker.done():
             await worker
-        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        await producer.start()
-        stack.push_async_callback(producer.stop)
-        made = Installation(name, ready.result().url, producer, settings.topics.events)
-        traffic = asyncio.create_task(made.feed(rate, apps))
-        stack.push_async_callback(_cancel, traffic)
+        made = await stack.enter_async_context(
+            traffic(broker.bootstrap_servers, settings.topics.events, rate=rate)
+        )
+        made.url = ready.result().url
         yield made
-        assert not traffic.done(), "the traffic ended by itself"
 
 
 async def _end(worker: asyncio.Task[None], stop: asyncio.Event) -> None:
     stop.set()
     await asyncio.wait_for(worker, _STOP_SECONDS)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -25,24 +25,15 @@ _END_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """A worker that Prometheus scrapes.
-
-    Args:
-        job: The scrape job.
-        target: Host and port.
-    """
+    """A worker that Prometheus scrapes."""
 
     job: str
     target: str
+    """Host and port."""
 
 
 class Monitoring:
-    """Queries of Prometheus, and the notifications of Alertmanager.
-
-    Args:
-        session: The session for queries.
-        prometheus: The address of Prometheus.
-    """
+    """Queries of Prometheus, and the notifications of Alertmanager."""
 
     def __init__(self, session: ClientSession, prometheus: str) -> None:
         self._session = session
@@ -52,19 +43,20 @@ class Monitoring:
 
     async def query(self, expr: str) -> list[dict[str, Any]]:
         """The present series of an expression."""
-        async with self._session.get(f"{self._prometheus}/api/v1/query", params={"query": expr}) as answer:
+        result: list[dict[str, Any]] = (await self._ask("query", query=expr))["result"]
+        return result
+
+    async def _ask(self, what: str, **parameters: str) -> Any:
+        async with self._session.get(f"{self._prometheus}/api/v1/{what}", params=parameters) as answer:
             body = await answer.json()
         assert body["status"] == "success", body
-        result: list[dict[str, Any]] = body["data"]["result"]
-        return result
+        return body["data"]
 
     async def rule_errors(self) -> list[str]:
         """The rules that Prometheus could not evaluate, with their errors."""
-        async with self._session.get(f"{self._prometheus}/api/v1/rules") as answer:
-            body = await answer.json()
         return [
             f"{rule['name']}: {rule['lastError']}"
-            for group in body["data"]["groups"]
+            for group in (await self._ask("rules"))["groups"]
             for rule in group["rules"]
             if rule.get("lastError")
         ]
@@ -89,8 +81,6 @@ async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -
     """Run both; their processes have ended after the block.
 
     Args:
-        folder: The folder for files and data.
-        scraped: The scrape targets.
         factor: The divisor of every duration in rules, scrapes and evaluations.
     """
     scrape = f"{60_000 // factor}ms"

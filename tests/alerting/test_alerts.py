@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import Counter
-from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from math import cos, pi
 from pathlib import Path
 from random import Random
@@ -19,12 +19,11 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from aiokafka import AIOKafkaProducer
 
 from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from schemas import Scored
-from streams.demo.events import EVERY, UNDECODABLE_AT, UNROUTABLE_AT, load_questions, make_record
+from tests.alerting.installation import traffic
 from tests.alerting.monitoring import Scraped, monitoring
 from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
@@ -43,45 +42,37 @@ _DAY_SECONDS: Final = 86_400
 _PAGES: Final = ("JudgestreamDrop", "JudgestreamScoreBelowFloor")
 
 
-def _result(number: int, *, app: str, bad_share: float, random: Random) -> Scored:
-    score = random.choice((1, 2, 2, 3) if random.random() < bad_share else (4, 4, 5, 5, 5))
-    seconds = number * _DAY_SECONDS / _A_DAY
-    return scored(number, score, metric="tone", labels={"app": app}, seconds=seconds)
-
-
-def _dropping() -> list[Scored]:
+def _dropping(_: Random, number: int) -> tuple[str, float]:
     """The share of bad answers rises from 12% to 50% on the last day."""
-    random, last = seeded(1), (_DAYS - 1) * _A_DAY
-    return [
-        _result(number, app="ab"[number % 2], bad_share=0.12 if number < last else 0.5, random=random)
-        for number in range(_DAYS * _A_DAY)
-    ]
+    return "ab"[number % 2], 0.12 if number < (_DAYS - 1) * _A_DAY else 0.5
 
 
-def _mixed() -> list[Scored]:
+def _mixed(random: Random, number: int) -> tuple[str, float]:
     """A weak app has a tenth of the traffic, and seven tenths on the last two days; no app gets worse."""
-    random, last = seeded(2), (_DAYS - 2) * _A_DAY
-    results = []
-    for number in range(_DAYS * _A_DAY):
-        weak = random.random() < (0.1 if number < last else 0.7)
-        results.append(
-            _result(number, app="weak" if weak else "good", bad_share=0.6 if weak else 0.05, random=random)
-        )
-    return results
+    weak = random.random() < (0.1 if number < (_DAYS - 2) * _A_DAY else 0.7)
+    return ("weak", 0.6) if weak else ("good", 0.05)
 
 
-def _swinging() -> list[Scored]:
+def _swinging(_: Random, number: int) -> tuple[str, float]:
     """The mean swings by 0.2 points every day: good answers average 4.6 and bad ones 2."""
-    random = seeded(3)
-    return [
-        _result(number, app="a", bad_share=0.12 - 0.2 / 2.6 * cos(2 * pi * number / _A_DAY), random=random)
-        for number in range(_DAYS * _A_DAY)
-    ]
+    return "a", 0.12 - 0.2 / 2.6 * cos(2 * pi * number / _A_DAY)
+
+
+def _results(seed: int, law: Callable[[Random, int], tuple[str, float]]) -> list[Scored]:
+    """Return a fortnight's results of a law, which gives the app and the share of bad answers."""
+    random, results = seeded(seed), []
+    for number in range(_DAYS * _A_DAY):
+        app, bad_share = law(random, number)
+        score = random.choice((1, 2, 2, 3) if random.random() < bad_share else (4, 4, 5, 5, 5))
+        seconds = number * _DAY_SECONDS / _A_DAY
+        results.append(scored(number, score, metric="tone", labels={"app": app}, seconds=seconds))
+    return results
 
 
 async def test_a_drop_pages_once_and_neither_a_new_mix_nor_a_swing_pages(tmp_path: Path) -> None:
     """The drop pages once; the new mix, which the monitor sees, and the swing raise no alert."""
-    made = {"dropping": _dropping(), "mixed": _mixed(), "swinging": _swinging()}
+    laws = {"dropping": _dropping, "mixed": _mixed, "swinging": _swinging}
+    made = {name: _results(seed, law) for seed, (name, law) in enumerate(laws.items(), start=1)}
     async with AsyncExitStack() as stack:
         servers = stack.enter_context(broker_in_thread())
         stages: dict[str, Stage] = {}
@@ -157,19 +148,6 @@ def _settings(folder: Path, part: str, port: int, broker: str, judge: str) -> Pa
     return path
 
 
-async def _feed(broker: str) -> None:
-    """Send four of the demo's events a second, without the broken ones."""
-    questions = load_questions()
-    async with AIOKafkaProducer(bootstrap_servers=broker) as producer:
-        index = 0
-        while True:
-            if index % EVERY not in {UNDECODABLE_AT, UNROUTABLE_AT}:
-                record = make_record(questions, index, worse=False, occurred_at=datetime.now(UTC))
-                await producer.send_and_wait("qa.events", record.value)
-            index += 1
-            await asyncio.sleep(0.25)
-
-
 async def test_a_killed_part_is_notified_and_so_is_its_return(tmp_path: Path) -> None:
     """The alert names the agent of the killed process, no other pages, and it is resolved afterwards."""
     async with AsyncExitStack() as stack:
@@ -187,8 +165,7 @@ async def test_a_killed_part_is_notified_and_so_is_its_return(tmp_path: Path) ->
 
         for part, its_port in zip(_PARTS, ports, strict=True):
             await start(part, its_port)
-        traffic = asyncio.create_task(_feed(broker))
-        stack.push_async_callback(_cancel, traffic)
+        await stack.enter_async_context(traffic(broker, "qa.events", rate=4.0))
         scraped = [Scraped(_JOB, f"127.0.0.1:{its_port}") for its_port in ports]
         watch = await stack.enter_async_context(monitoring(tmp_path, scraped, factor=_FACTOR))
 
@@ -219,12 +196,4 @@ async def test_a_killed_part_is_notified_and_so_is_its_return(tmp_path: Path) ->
             lambda: watch.notified("resolved", "JudgestreamNoWorker", _JOB), "its end", deadline_seconds=120
         )
         assert {one["labels"]["alertname"] for one in watch.received} <= _EXPECTED
-        agents = {one["labels"].get("agent") for one in watch.received}
-        assert agents <= {"monitor", None}
-        assert not traffic.done()
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+        assert {one["labels"].get("agent") for one in watch.received} <= {"monitor", None}

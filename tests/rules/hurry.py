@@ -13,15 +13,7 @@ _PLACES = re.compile(
 
 
 def hurried(text: str, factor: int) -> str:
-    """Divide every duration in rules or in their tests.
-
-    Args:
-        text: YAML of rules, alerts or promtool tests.
-        factor: The divisor, after which every duration must be whole milliseconds; 60 makes an hour a minute.
-
-    Raises:
-        ValueError: A duration is not whole milliseconds after the division.
-    """
+    """Divide every duration in YAML of rules or promtool tests; each must then be whole milliseconds."""
 
     def shorter(match: re.Match[str]) -> str:
         parts = re.findall(r"(\d+)([smhdw])", match["time"])

@@ -51,7 +51,6 @@ def test_an_alert_has_a_runbook(alert: dict[str, Any]) -> None:
 
 
 def test_no_runbook_without_an_alert() -> None:
-    """Every runbook heading belongs to an alert."""
     assert headings() == set(ALERTS)
 
 
@@ -74,7 +73,6 @@ def test_promtool_tests_speak_of_alerts_that_exist() -> None:
 
 
 def test_every_recorded_series_is_well_named() -> None:
-    """Recorded series are unique and named level:metric:operations."""
     series = [rule["record"] for rule in rules(FILES / "rules.yaml")]
     assert len(set(series)) == len(series)
     for name in series:
@@ -83,7 +81,6 @@ def test_every_recorded_series_is_well_named() -> None:
 
 @pytest.mark.parametrize("file", ["rules.yaml", "alerts.yaml"])
 def test_rules_use_existing_series(file: str) -> None:
-    """Rules use only metrics of the catalogue and recorded series."""
     known = CATALOGUED | recorded()
     for rule in rules(FILES / file):
         assert names(rule["expr"]) <= known, rule

@@ -26,7 +26,6 @@ _WITHOUT_SCORES = {
 
 
 def test_promtool_accepts_the_rules() -> None:
-    """Promtool's linter accepts the rules."""
     run(tool("promtool"), "check", "rules", "--lint=all", "--lint-fatal", *RULE_FILES)
 
 

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from streams.settings.outputs import BasicAuthSettings, TlsSettings
 from streams.web.access import BasicAuth, server_tls
-from tests.alerting.installation import Installation, installation
+from tests.alerting.installation import Traffic, installation
 from tests.integration.deadlines import until
 from tests.streams.certificates import Authority
 from tests.streams.worker.serving import served
@@ -48,7 +48,7 @@ async def _status(session: ClientSession, url: str) -> dict[str, Any]:
         return status
 
 
-async def _worth_looking_at(one: Installation) -> None:
+async def _worth_looking_at(one: Traffic) -> None:
     """Send good answers, then bad ones until both metrics drop, then hostile events."""
     async with ClientSession() as session:
 
@@ -75,7 +75,7 @@ async def _worth_looking_at(one: Installation) -> None:
 async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
     pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
     python, chromium = python_with("axe_playwright_python"), tool("chromium")
-    async with installation("page", rate=15.0, store=tmp_path / "store.sqlite3") as one:
+    async with installation(rate=15.0, store=tmp_path / "store.sqlite3") as one:
         await _worth_looking_at(one)
         said = await asyncio.to_thread(run, python, _DRIVE, one.url + "/", chromium, pictures)
     views = json.loads(said)
