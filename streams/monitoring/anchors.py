@@ -178,12 +178,8 @@ class AnchorWatch:
         self.history.append(sample)
         self.calls += 1
         for test in self.tests.values():
-            measure = test.measure
-            counted = (
-                min(difference, measure.highest)
-                if measure.worse == "down"
-                else max(difference, measure.lowest)
-            )
+            end = self.width / 2
+            counted = min(difference, end) if test.measure.worse == "down" else max(difference, -end)
             test.add(sample._replace(score=counted), 1.0, self.history)
         return self.shift != before
 
@@ -197,11 +193,6 @@ class AnchorWatch:
     def shifted_at(self) -> datetime | None:
         """About when the shift began; None without one."""
         return None if self.shift == "steady" else self.tests[self.shift].dropped_at
-
-    @property
-    def tolerated(self) -> float:
-        """The smallest mean difference that can be found, in points."""
-        return max((abs(test.measure.target or 0.0) for test in self.tests.values()), default=0.0)
 
     @property
     def difference(self) -> Estimate | None:

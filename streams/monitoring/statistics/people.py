@@ -6,6 +6,7 @@ from the results of a screening test" (1978); Krippendorff, "Computing alpha-rel
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +23,7 @@ SHRINKING: Final = 10.0
 MOST_ERRORS: Final = 4.0
 """Standard errors between the judge's mean of the labelled answers and of all."""
 MOST_MORE: Final = 100_000
+_MORE: Final = range(MOST_MORE + 1)
 UNSEEN: Final = 2.66
 """n labels miss errors of a share of 2.66 / n in 7% of the draws, exp(-2.66), however alike they are."""
 
@@ -78,23 +80,15 @@ class PeopleMean:
 
     def more_for(self, half: float) -> int | None:
         """Return how many more labels make half of the interval this wide; None if none do."""
-        low, high = 0, MOST_MORE
-        if self.half_after(high) > half:
-            return None
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.half_after(middle) <= half else (middle + 1, high)
-        return low
+        found = bisect_left(_MORE, True, key=lambda more: self.half_after(more) <= half)  # noqa: FBT003
+        return found if found < len(_MORE) else None
 
     @property
     def saved(self) -> int:
         """The labels that labels alone would need more, for the same interval."""
-        low, high = 0, MOST_MORE
-        while low < high:
-            middle = (low + high) // 2
-            enough = self.half_after(middle, alone=True) <= self.half * (1 + 1e-9)
-            low, high = (low, middle) if enough else (middle + 1, high)
-        return low
+        enough = self.half * (1 + 1e-9)
+        found = bisect_left(_MORE, True, key=lambda more: self.half_after(more, alone=True) <= enough)  # noqa: FBT003
+        return min(found, MOST_MORE)
 
 
 def _half(spread: float, floor: float, imagined: float, n: float, m: float) -> float:

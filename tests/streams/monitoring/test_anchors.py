@@ -40,16 +40,13 @@ def watched(enrolment: Enrolment, **options: bool) -> AnchorWatch:
     return watch
 
 
-def test_the_error_of_the_first_means() -> None:
+def test_the_error_of_the_first_means_and_the_shift_by_clipping() -> None:
     """Of two anchors, one with scores 3, 4, 5 (variance 1), on a scale four wide.
 
     sum of s² / (K² n) = 1 / (4 * 3) = 1/12; imagined: 0.75 * 16 / 36 = 1/3; together 5/12.
+    5, 5, 2 against their others' means 3.5, 3.5, 5: differences 1.5, 1.5, -3; beyond 1 are 0.5 and 0.5.
     """
     assert first_error([(3, 4, 5), (2, 2, 2)], 4.0) == pytest.approx(sqrt(5 / 12))
-
-
-def test_the_shift_by_clipping() -> None:
-    """5, 5, 2 against their others' means 3.5, 3.5, 5: differences 1.5, 1.5, -3; beyond 1 are 0.5 and 0.5."""
     assert clipped_mean([(5, 5, 2)], 1.0) == pytest.approx(1 / 3)
     assert clipped_mean([(-5, -5, -2)], 1.0) == pytest.approx(2 / 3)
 
@@ -60,9 +57,9 @@ def test_what_is_tolerated() -> None:
     Twenty that vary by a variance of 1: 2.6 * sqrt(1 / 60 + 0.75 * 16 / 3600) = 0.368.
     """
     equal = Enrolment.of([anchor(number, (4, 4, 4)) for number in range(100)])
-    assert watched(equal).tolerated == pytest.approx(0.1)
+    assert watched(equal).tests["stricter"].measure.target == pytest.approx(-0.1)
     varying = Enrolment.of([anchor(number, (3, 4, 5)) for number in range(20)])
-    assert watched(varying).tolerated == pytest.approx(0.3677, abs=1e-4)
+    assert watched(varying).tests["kinder"].measure.target == pytest.approx(0.3677, abs=1e-4)
 
 
 def test_the_turn_is_that_of_the_ids_and_begins_again() -> None:
@@ -215,12 +212,11 @@ def test_a_later_enrolment_starts_over() -> None:
     (key,) = monitor.series
     again = Monitor(MonitorConfig(labels=()), enrolments)
     again.load(key, monitor.dump(key) or b"")
-    again.observe(scored(2, 5), at(2))
-    watch = again.series[key].anchors
-    assert watch is not None
-    assert (watch.calls, watch.live) == (1, 2)
-    enrolments["relevance"] = Enrolment.of([anchor(number, (4, 4, 4), seconds=60) for number in range(30)])
-    again.observe(scored(3, 5), at(61))
-    watch = again.series[key].anchors
-    assert watch is not None
-    assert (watch.calls, watch.live) == (0, 1)
+    counts = []
+    for number, seconds in ((2, 2), (3, 61)):
+        again.observe(scored(number, 5), at(seconds))
+        watch = again.series[key].anchors
+        counts.append(watch and (watch.calls, watch.live))
+        later = [anchor(number, (4, 4, 4), seconds=60) for number in range(30)]
+        enrolments["relevance"] = Enrolment.of(later)
+    assert counts == [(1, 2), (0, 1)]

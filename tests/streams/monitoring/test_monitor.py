@@ -197,24 +197,23 @@ def test_last_results_are_bounded() -> None:
     assert [one.event_id for one in shown(monitor).last_results] == [f"e{n}" for n in range(60, 10, -1)]
 
 
-def test_a_series_of_the_lowest_score_never_drops() -> None:
+@pytest.mark.parametrize(
+    ("results", "tolerated"),
+    [
+        pytest.param([scored(n, 1) for n in range(300)], None, id="the lowest score never drops"),
+        # A baseline of ones and fives tolerates about a point, not only 0.08.
+        pytest.param(
+            [scored(n, 1 + 4 * (n % 2)) for n in range(20)], pytest.approx(1.5, abs=0.5), id="uncertain"
+        ),
+        # 0.1 points on a scale five wide are 0.08 on one of four.
+        pytest.param([scored(n, 5) for n in range(1280)], pytest.approx(4.92), id="a sure one"),
+    ],
+)
+def test_what_a_baseline_tolerates(results: list[Scored], tolerated: float | None) -> None:
     monitor = Monitor(PLAIN)
-    assert feed(monitor, [scored(n, 1) for n in range(300)]) == []
+    assert feed(monitor, results) == []
     mean = only(monitor).mean
-    assert (mean.state, mean.statistic, mean.tolerated) == ("learning", 0, None)
-
-
-def test_an_uncertain_baseline_tolerates_more() -> None:
-    """A baseline of ones and fives tolerates about a point, not only 0.08."""
-    monitor = Monitor(PLAIN)
-    feed(monitor, [scored(n, 1 + 4 * (n % 2)) for n in range(20)])
-    tolerated = only(monitor).mean.tolerated
-    assert tolerated is not None
-    assert tolerated < 2
-    sure = Monitor(MonitorConfig(labels=(), baseline_samples=1000))
-    feed(sure, [scored(n, 5) for n in range(1000)])
-    # 0.1 points on a scale five wide are 0.08 on one of four.
-    assert only(sure).mean.tolerated == pytest.approx(4.92)
+    assert (mean.state == "learning", mean.tolerated) == (tolerated is None, tolerated)
 
 
 def test_a_time_without_offset_is_refused() -> None:

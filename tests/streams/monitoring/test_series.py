@@ -35,21 +35,17 @@ def run(series: Series, draw: Draw, numbers: range, random: Random) -> list[tupl
     return out
 
 
-def good(random: Random, number: int) -> Sample:
-    return sample(number, random.choice(GOOD))
+def level(*scores: int) -> Draw:
+    return lambda random, number: sample(number, random.choice(scores))
+
+
+good = level(*GOOD)
 
 
 def test_a_changed_share_is_a_drop_at_an_equal_mean() -> None:
     random, series = seeded(1), Series(RULES)
-
-    def mild(random: Random, number: int) -> Sample:
-        return sample(number, random.choice([4, 5]))
-
-    def harsh(random: Random, number: int) -> Sample:
-        return sample(number, random.choice([5] * 7 + [1]))
-
-    assert run(series, mild, range(1000), random) == []
-    changes = run(series, harsh, range(1000, 1400), random)
+    assert run(series, level(4, 5), range(1000), random) == []
+    changes = run(series, level(*[5] * 7, 1), range(1000, 1400), random)
     assert [(change.kind, change.measure.name) for _, change in changes] == [("drop", "share_at_most_2")]
     change = changes[0][1]
     assert change.baseline.mean == 0
@@ -61,8 +57,8 @@ def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
     """The mean falls from 4.5 to 3, and after 500 answers to 1.5."""
     random, series = seeded(2), Series(MEAN_ALONE)
     assert run(series, good, range(500), random) == []
-    changes = run(series, lambda r, n: sample(n, r.choice([2, 3, 4])), range(500, 1000), random)
-    changes += run(series, lambda r, n: sample(n, r.choice([1, 2])), range(1000, 1300), random)
+    changes = run(series, level(2, 3, 4), range(500, 1000), random)
+    changes += run(series, level(1, 2), range(1000, 1300), random)
     assert [(change.kind, change.further) for _, change in changes] == [("drop", False), ("drop", True)]
     first, second = (change for _, change in changes)
     assert first.current.mean == pytest.approx(3, abs=0.5)
@@ -106,12 +102,12 @@ def test_one_policy_with_a_tiny_rate_does_not_deafen_the_next() -> None:
         if spoiled:
             for number in range(20):
                 series.add(Sample(f"x{number}", 5, 0.002, START, policy="tiny"), START)
-        changes = run(series, lambda r, n: sample(n, r.choice([1, 2, 3])), range(1000, 1200), random)
+        changes = run(series, level(1, 2, 3), range(1000, 1200), random)
         delays.append(next(number for number, change in changes if change.measure.name == "mean"))
     assert delays[1] <= delays[0] + 3
 
 
-def test_a_stratum_without_answers_in_the_window_is_named() -> None:
+def test_a_stratum_without_answers_in_the_window_is_named_and_samples_by_key_are_clustered() -> None:
     series = Series(RULES)
     series.add(sample(0, 5, stratum="gold"), START)
     series.add(sample(1, 5, stratum="default"), START)
@@ -120,13 +116,9 @@ def test_a_stratum_without_answers_in_the_window_is_named() -> None:
     series.add(one, late)
     window = series.window(late)
     assert window is not None
-    assert window.missing_strata == ("gold",)
+    assert (window.missing_strata, window.clustered) == (("gold",), False)
     assert series.missing_strata(late + timedelta(days=8)) == ()
-
-
-def test_samples_by_record_key_are_clustered() -> None:
-    series = Series(RULES)
-    series.add(sample(0, 5, policy="by-key-1234"), START)
+    series.add(sample(3, 5, policy="by-key-1234"), START)
     assert series.recent is not None
     assert series.recent.clustered
 
@@ -159,10 +151,6 @@ def test_the_state_of_a_measure_that_is_new_is_not_needed() -> None:
     more = Series.load(RULES, few.dump())
     assert more.mean.state == "watching"
     assert [watch.state for watch in more.watches if watch.measure.name == "share_at_most_2"] == ["learning"]
-
-
-def level(*scores: int) -> Draw:
-    return lambda random, number: sample(number, random.choice(scores))
 
 
 def edited(policy: str, rate: float) -> Draw:

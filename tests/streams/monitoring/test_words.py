@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from random import Random
@@ -36,23 +37,29 @@ from tests.threaded_broker import broker_in_thread
 BY_NAME = {case.name: case for case in CASES}
 
 
+def alarmed(case: str, config: MonitorConfig = CONFIG) -> tuple[Run, Alert, Word]:
+    """Return a run up to its first word, with the alert as it was first raised."""
+    run = Run(BY_NAME[case], Random(1), Monitor(config))
+    first, word = run.word()
+    assert first is not None
+    assert word is not None
+    return run, first, word
+
+
 def test_the_judge_s_shift_by_hand() -> None:
     """Of 40 differences half are 0.2 and half 0, with equal weights.
 
     The mean is 0.1. V = (40 * 0.1^2 / 40^2 + 0.75 / 40^2) * 40 / 39 = (0.00025 + 0.00046875) * 40 / 39
     = 0.000737179, its root 0.0271510; 2.24 of these are 0.0608183. So 0.0391817 to 0.1608183.
+    With p = 1/3 for those of 0.2 it is (60 * 0.2 + 0) / 80 = 0.15.
     """
     found = judge_shift([(0.2, 1.0), (0.0, 1.0)] * 20)
     assert found is not None
     assert (found.mean, found.low, found.high) == pytest.approx((0.1, 0.0391817, 0.1608183), abs=1e-6)
-    assert judge_shift([(0.2, 1.0)] * 29) is None
-
-
-def test_a_weighted_shift_by_hand() -> None:
-    """20 differences of 0.2 at p = 1/3 and 20 of 0 at p = 1: (60 * 0.2 + 0) / 80 = 0.15."""
     found = judge_shift([(0.2, 1 / 3), (0.0, 1.0)] * 20)
     assert found is not None
     assert found.mean == pytest.approx(0.15)
+    assert judge_shift([(0.2, 1.0)] * 29) is None
 
 
 def test_the_fall_has_the_errors_of_baseline_live_answers_and_season() -> None:
@@ -117,10 +124,7 @@ def test_the_word_is_right(name: str, right: str) -> None:
 
 def test_after_the_judge_moved_the_series_learns_anew() -> None:
     """And a state that is saved amid the burst goes on; a judge's word ends the incident."""
-    run = Run(BY_NAME["judge -1"], Random(1))
-    first, word = run.word()
-    assert first is not None
-    assert word is not None
+    run, _, word = alarmed("judge -1")
     assert (word.said, word.judge is not None and word.judge.low > 0.1) == ("judge", True)
     ((key, series),) = run.monitor.series.items()
     assert (series.mean.state, series.bursts) in (("watching", {}), ("learning", {}))
@@ -134,15 +138,10 @@ def test_after_the_judge_moved_the_series_learns_anew() -> None:
 
 def test_a_budget_of_the_day_bounds_what_is_judged_again() -> None:
     """With 50 calls a day a burst has 50; the next one on that day has none, and says so."""
-    run = Run(BY_NAME["judge -1"], Random(1))
-    run.monitor = Monitor(MonitorConfig(labels=(), score_ranges={"m": (1.0, 5.0)}, rejudged_per_day=50))
-    _, word = run.word()
-    assert word is not None
+    _, _, word = alarmed("judge -1", replace(CONFIG, rejudged_per_day=50))
     assert word.judge is not None
     assert word.judge.count == 50
-    run.monitor = Monitor(MonitorConfig(labels=(), score_ranges={"m": (1.0, 5.0)}, rejudged_per_day=20))
-    _, word = run.word()
-    assert word is not None
+    _, _, word = alarmed("judge -1", replace(CONFIG, rejudged_per_day=20))
     assert "monitor.rejudge_per_day" in word.text
 
 
@@ -199,20 +198,8 @@ def test_a_word_replaces_its_alert_and_one_on_the_judge_ends_the_incident() -> N
         assert card(incident)[1] == "It moved."
 
 
-TOPICS = TopicSettings()
-PRODUCT = next(case for case in CASES if case.name == "product -1")
-
-
-def _alarmed() -> tuple[Run, Alert, Word]:
-    run = Run(PRODUCT, Random(1))
-    first, word = run.word()
-    assert first is not None
-    assert word is not None
-    return run, first, word
-
-
 def test_another_word_is_from_other_answers_old_and_live() -> None:
-    run, first, before = _alarmed()
+    run, first, before = alarmed("product -1")
     now = run.monitor.last_results[-1].times.judged_at
     run.monitor.judge_again(first, now)
     run.monitor.judge_again(first, now)  # while it is being found, a second demand begins nothing
@@ -223,10 +210,8 @@ def test_another_word_is_from_other_answers_old_and_live() -> None:
     said: list[Alert] = []
     for number in range(10_000, 10_300):
         said += [one for one in (*run.live(number, moved=True), *run.again(number, asked)) if one.word]
-    ((again),) = said
-    assert again.word is not None
-    assert (again.alert_id, again.word.said) == (first.alert_id, "product")
-    assert again.word.text != before.text
+    assert [(one.alert_id, one.word and one.word.said) for one in said] == [(first.alert_id, "product")]
+    assert said[0].word != before
 
 
 @pytest.mark.parametrize(
@@ -235,14 +220,14 @@ def test_another_word_is_from_other_answers_old_and_live() -> None:
     ids=str,
 )
 def test_what_gets_no_word_begins_nothing(update: dict[str, object]) -> None:
-    run, first, _ = _alarmed()
+    run, first, _ = alarmed("product -1")
     run.monitor.judge_again(first.model_copy(update=update), at(0))
     assert all(not series.bursts for series in run.monitor.series.values())
 
 
 async def test_the_monitor_takes_a_demand_from_its_observations() -> None:
     """Whatever it has; a record that only says so is skipped."""
-    run, first, _ = _alarmed()
+    run, first, _ = alarmed("product -1")
     held = monitors(broker := Broker())
     await broker.observation(scored(0, 4))
     await held.handle(broker.logs[OBSERVATIONS][0])
@@ -254,6 +239,9 @@ async def test_the_monitor_takes_a_demand_from_its_observations() -> None:
         await held.handle(record)
         (series,) = run.monitor.series.values()
         assert len(series.bursts) == offset - 1
+
+
+TOPICS = TopicSettings()
 
 
 def test_the_command_asks_for_it(
@@ -302,10 +290,8 @@ async def test_tasks_are_found_by_place_and_written_once() -> None:
         EmbeddedBroker(topics={TOPIC: 1}) as broker,
         AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
     ):
-        writer, past = (
-            Writer(producer),
-            TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers)),
-        )
+        writer = Writer(producer)
+        past = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         old = task_of(scored(1, 4))
         await producer.send_and_wait(TOPIC, b"no task")
         await writer.task(old)
