@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +27,7 @@ def problems(folder: Path, text: str, env: dict[str, str] | None = None) -> tupl
 def refused() -> list[tuple[str, str]]:
     """Return each text in refused.txt with the lines of its problems."""
     text = (Path(__file__).parent / "refused.txt").read_text(encoding="utf-8")
-    text = text.replace("<metrics>", ", ".join(metric_names()))
+    text = text.replace("<metrics>", ", ".join(metric_names())).replace("<secret>", SECRET)
     text = text.replace("<fields>", ", ".join(SecuritySettings.model_fields))
     return re.findall(r"^(\S.*)\n((?:    .*\n)+)", text, re.MULTILINE)
 
@@ -140,79 +138,16 @@ def test_a_long_list_of_the_wrong_kind_is_no_long_error(tmp_path: Path) -> None:
     assert found[-1] == "and 2950 more problems; correct these first"
 
 
-def endpoint(**fields: Any) -> str:
-    return json.dumps({"judge": {"endpoints": [{"name": "a", "model": "m", **fields}]}})
-
-
 @pytest.mark.parametrize(
-    ("text", "env"),
+    ("name", "value"),
     [
-        (f"kafka: {{security: {{protocol: SASL_SSL, mechanism: PLAIN, password: {SECRET}}}}}", {}),
-        (f"judge: {{endpoints: [{{name: a, api_key: {SECRET}}}]}}", {}),
-        (endpoint(api_kye=SECRET), {}),
-        (endpoint(api_key_env=SECRET), {}),
-        (f"judge: {{endpoints: {{api_key: {SECRET}}}}}", {}),
-        (f"kafka: {{security: {{password: [{SECRET}]}}}}", {}),
-        (f"kafka: {{bootstrap_servers: 'user:{SECRET}@kafka:9092'}}", {}),
-        ("", {"JUDGESTREAM_JUDGE__ENDPOINTS": f"[{{name: a, api_key: {SECRET}}}"}),
-        ("", {"JUDGESTREAM_JUDGE__ENDPOINTS": f"[{{name: a, api_key: {SECRET}}}]"}),
-        ("", {"JUDGESTREAM_JUDGE__ENDPOINTS": f"[{{name: a, model: m, api_key: [{SECRET}]}}]"}),
-        ("", {"JUDGESTREAM_KAFKA__SECURITY__PASSWORD": SECRET}),
-        ("", {"JUDGESTREAM_KAFKA__SECURITY__PASSWROD": SECRET}),
-    ],
-)  # fmt: skip
-def test_no_message_shows_a_secret(tmp_path: Path, text: str, env: dict[str, str]) -> None:
-    problems(tmp_path, text, env)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        f"https://api.example.com/v1?key={SECRET}",
-        f"https://api.example.com/v1?api-version=1&subscription={SECRET}",
-        f"https://api.example.com/v1?{SECRET}",
-        f"https://api.example.com/v1#{SECRET}",
-        f"https://user:{SECRET}@api.example.com/v1",
-        f"ftp://api.example.com/v1?key={SECRET}",
-        f"https://[api.example.com/v1?key={SECRET}",
-        f"https://api.example.com/v1?{'&'.join([f'a={SECRET}'] * 50)}",
-        f"https://api.example.com/sk-proj-abcdefgh{SECRET}/v1",
-        f"https://api.example.com/v1?api-version=sk-proj-abcdefgh{SECRET}",
+        ("JUDGE__ENDPOINTS", f"[{{name: a, api_key: {SECRET}}}"),
+        ("JUDGE__ENDPOINTS", f"[{{name: a, api_key: {SECRET}}}]"),
+        ("JUDGE__ENDPOINTS", f"[{{name: a, model: m, api_key: [{SECRET}]}}]"),
+        ("KAFKA__SECURITY__PASSWORD", SECRET),
+        ("KAFKA__SECURITY__PASSWROD", SECRET),
     ],
 )
-def test_an_address_with_a_secret_is_refused_and_not_repeated(tmp_path: Path, address: str) -> None:
-    (problem,) = problems(tmp_path, endpoint(base_url=address))
-    assert problem.startswith("judge.endpoints.0.base_url: ")
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        f"https://user:{SECRET}@registry.example.com",
-        f"https://registry.example.com:{SECRET}",
-        f"https://registry.example.com?access_token={SECRET}",
-        f"https://hooks.slack.com/services/T00000000/B00000000/{SECRET.replace('-', '0')}00000000",
-        f"https://registry.example.com/glpat-abcdefghijkl{SECRET}/x",
-    ],
-)
-def test_addresses_of_other_services_hold_no_secret_either(tmp_path: Path, address: str) -> None:
-    (problem,) = problems(tmp_path, json.dumps({"ingest": {"registry": {"url": address}}}))
-    assert problem.startswith("ingest.registry.url: ")
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"api_key": SECRET},
-        {"apiKey": SECRET},
-        {"extra_headers": {"X-Tenant": SECRET}},
-        {"metadata": {"auth-token": SECRET}},
-        {"metadata": [{"password": SECRET}]},
-        {"user": f"Bearer {SECRET}"},
-        {"user": "sk-proj-abcdefghijklmnopqrstuvwx"},
-    ],
-)
-def test_a_parameter_that_is_a_secret_is_refused(tmp_path: Path, parameters: dict[str, Any]) -> None:
-    (problem,) = problems(tmp_path, endpoint(parameters=parameters))
-    assert "published in every result" in problem
-    assert "sk-proj" not in problem
+def test_no_message_shows_a_secret_of_a_variable(tmp_path: Path, name: str, value: str) -> None:
+    """Those of files are in refused.txt."""
+    problems(tmp_path, "", {f"JUDGESTREAM_{name}": value})
