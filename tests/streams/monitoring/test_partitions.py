@@ -149,16 +149,21 @@ async def test_alerts_carry_the_incident_that_is_known() -> None:
 
 
 async def test_results_of_a_release_without_observations_are_learned() -> None:
-    """Before the first observation the earlier release finished 250 results, and this one another 100."""
-    broker, every = Broker(finished_scores=350), results(seeded(3))
-    for result in every:
+    """Of each metric: before the first observation the earlier release finished 250 results and 30 of another
+    metric, and this one another 100.
+    """
+    broker, every = Broker(finished_scores=380), results(seeded(3))
+    others = [scored(number, 4, metric="coverage") for number in range(31)]
+    for result in (*others[:30], *every):
         broker.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
     broker.add(SCORES, b"", b"not a result", 0.0)
-    for result in every[250:]:
+    for result in (*every[250:], others[30]):
         await broker.observation(result)
-    await handle(monitors(broker), broker.logs[OBSERVATIONS])
+    await handle(worker := monitors(broker), broker.logs[OBSERVATIONS])
     whole = Monitor(CONFIG)
     assert broker.alerts == [one for result in every for one in whole.observe(result, result.times.judged_at)]
+    found = worker.snapshot(at(999)).series
+    assert [one.statuses["scored"] for one in found if not one.key.labels] == [31, 900]
 
 
 async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_time() -> None:
@@ -180,23 +185,6 @@ async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_ti
     wanted = {alert.alert_id for alert in undisturbed(broker)}
     assert {alert.alert_id for alert in broker.alerts} == wanted
     assert worker.snapshot(at(9)).series[0].statuses["scored"] == 10
-
-
-async def test_each_metric_learns_from_what_was_left_of_it() -> None:
-    broker = Broker(finished_scores=60)
-    for metric in ("coverage", "relevance"):
-        for number in range(30):
-            result = scored(number, 4, metric=metric, labels={})
-            broker.add(SCORES, b"", result.model_dump_json().encode(), 0.0)
-    worker = monitors(broker)
-    for metric in ("relevance", "coverage"):
-        await broker.observation(scored(99, 4, metric=metric, labels={}))
-        await worker.handle(broker.logs[OBSERVATIONS][-1])
-    series = worker.snapshot(at(99)).series
-    assert [(one.key.metric, one.statuses["scored"]) for one in series] == [
-        ("coverage", 31),
-        ("relevance", 31),
-    ]
 
 
 async def test_series_of_other_partitions_are_not_shown() -> None:
