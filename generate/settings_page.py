@@ -119,18 +119,12 @@ A renamed setting works under its old name for one minor version, with a
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One field of the page.
-
-    Args:
-        path: Dotted path from the section's name.
-        kind: Its type.
-        default: JSON, or "required".
-        description: Its meaning.
-    """
+    """One field of the page."""
 
     path: str
     kind: str
     default: str
+    """As JSON, or "required"."""
     description: str
 
 
@@ -193,17 +187,12 @@ def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterato
         if nested is not None and nested[0] == "":
             yield from rows_of(schema, here, child)
             continue
-        default = (
-            "required"
-            if name in model.get("required", ())
-            else json.dumps(child.get("default"), ensure_ascii=False)
-        )
+        is_required = name in model.get("required", ())
+        default = "required" if is_required else json.dumps(child.get("default"), ensure_ascii=False)
         description = child.get("description") or resolved.get("description", "")
-        if f"{name.removesuffix('env')}file" in model["properties"] and name.endswith("_env"):
-            here, description = (
-                f"{here}` or `{name.removesuffix('env')}file",
-                description.split(": name of")[0] + ".",
-            )
+        other = f"{name.removesuffix('env')}file"
+        if name.endswith("_env") and other in model["properties"]:
+            here, description = f"{here}` or `{other}", description.split(": name of")[0] + "."
         yield Row(here, kind_of(schema, resolved), default, description)
         if nested is not None:
             yield from rows_of(schema, here, child)

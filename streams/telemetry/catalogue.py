@@ -13,15 +13,12 @@ MetricType = Literal["counter", "gauge", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One entry of the catalogue.
-
-    Args:
-        unit: The unit, or the things counted.
-    """
+    """One entry of the catalogue."""
 
     name: str
     type: MetricType
     unit: str
+    """The unit, or the things counted."""
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()

@@ -64,11 +64,8 @@ class Metrics:
             self._child("judgestream_objective_share", metric).set(objective.share)
 
     def _make(self, spec: Spec) -> Counter | Gauge | Histogram:
-        labels = [
-            name
-            for label in spec.labels
-            for name in (self._label_names.values() if label == LABELS else (label,))
-        ]
+        own = self._label_names.values()
+        labels = [name for label in spec.labels for name in (own if label == LABELS else (label,))]
         if spec.type == "histogram":
             return Histogram(spec.name, spec.help, labels, registry=self.registry, buckets=spec.buckets)
         made = Counter if spec.type == "counter" else Gauge
@@ -148,9 +145,7 @@ class Metrics:
         """Record a written result."""
         metric = result.metric
         values = self._labels.values(result.labels)
-        reason: str = result.reason if isinstance(result, Unscored) else ""
-        if isinstance(result, Failed):
-            reason = result.error_type
+        reason = getattr(result, "reason", None) or getattr(result, "error_type", "")
         self._child("judgestream_results_total", metric, result.status, reason, *values).inc()
         if result.cost_usd is not None:
             self._child("judgestream_result_cost_usd_total", metric, *values).inc(result.cost_usd)
@@ -159,12 +154,8 @@ class Metrics:
         example = {"trace_id": trace_id} if trace_id is not None and _TRACE_ID.fullmatch(trace_id) else None
         waited = (result.times.judged_at - result.times.occurred_at).total_seconds()
         self._child("judgestream_event_to_result_seconds", metric).observe(max(waited, 0.0), example)
-        self._child(
-            "judgestream_evaluator_info",
-            metric,
-            result.evaluator.fingerprint,
-            harmless(result.evaluator.model),
-        ).set(1)
+        by, model = (metric, result.evaluator.fingerprint), harmless(result.evaluator.model)
+        self._child("judgestream_evaluator_info", *by, model).set(1)
         if result.agreement is not None:
             self._child("judgestream_panel_disagreement_ratio", metric).observe(1 - result.agreement)
         if not isinstance(result, Failed):
@@ -174,7 +165,6 @@ class Metrics:
                 self._child("judgestream_verdict_suspicions_total", metric, kind).inc()
         if isinstance(result, Scored):
             self._child("judgestream_scores_total", metric, self._step(result), *values).inc(1, example)
-            by = (metric, result.evaluator.fingerprint)
             weight = 1 / result.sampling.probability
             self._add_sums(by, values, weight, result.amount)
             objective = self._objectives.get(metric)
@@ -212,11 +202,8 @@ class Metrics:
     def observe_usage(self, endpoint: str, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Count the tokens and cost of a call, by the requested model: names in replies are unbounded."""
         place = (endpoint, model)
-        for kind, tokens in (
-            ("input", usage.input_tokens),
-            ("cached", usage.cached_tokens),
-            ("output", usage.output_tokens),
-        ):
+        for kind in ("input", "cached", "output"):
+            tokens = getattr(usage, f"{kind}_tokens")
             self._child("judgestream_judge_tokens_total", *place, kind).inc(tokens)
         if cost_usd is not None:
             self._child("judgestream_judge_cost_usd_total", *place).inc(cost_usd)

@@ -30,10 +30,7 @@ _RESERVED: Final = {"le", "quantile", "fingerprint"} | {
 
 
 def label_names(names: Sequence[str]) -> dict[str, str]:
-    """Return each event label's name as a metric label.
-
-    Characters that Prometheus does not allow become `_`; a name in use gets the prefix `event_`.
-    """
+    """Return each event label's name as a legal metric label; a name in use gets the prefix `event_`."""
     out: dict[str, str] = {}
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9_]", "_", name)

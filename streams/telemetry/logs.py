@@ -37,12 +37,7 @@ _TALKATIVE = (
         "asyncio",
     ),
     # Faust logs start and stop of each service under the names of our subclasses.
-    *(
-        "streams.kafka.app",
-        "streams.kafka.consumer",
-        "streams.kafka.consumer_thread",
-        "streams.kafka.producer",
-    ),
+    *(f"streams.kafka.{name}" for name in ("app", "consumer", "consumer_thread", "producer")),
 )
 # At level debug these log whole requests and records, including logins and event texts.
 _INDISCREET = ("aiokafka.conn", "aiokafka.producer.producer")
@@ -88,24 +83,19 @@ def set_up_logs(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    last: list[structlog.types.Processor] = (
+    if as_text:
         # structlog's own tracebacks show variables, which may contain secrets and texts.
-        [
-            _printable,
-            structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=_traceback),
-        ]
-        if as_text
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    )
+        console = structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=_traceback)
+        last: list[structlog.types.Processor] = [_printable, console]
+    else:
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    if masker is not None:
+        last.append(lambda _logger, _name, line: masker.mask(line) if isinstance(line, str) else line)
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *last,
-                *([] if masker is None else [_masking(masker)]),
-            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
     handler.addFilter(Repeats())
@@ -137,13 +127,6 @@ def _traceback(target: TextIO, failure: structlog.types.ExcInfo) -> None:
     structlog.dev.plain_traceback(written, failure)
     # Indented, so that no line of a message looks like a line of the log.
     target.write("\n".join(f"  {_escaped(line)}" for line in written.getvalue().split("\n")))
-
-
-def _masking(masker: Masker) -> structlog.types.Processor:
-    def mask(_logger: Any, _name: str, line: Any) -> Any:
-        return masker.mask(line) if isinstance(line, str) else line
-
-    return mask
 
 
 def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
