@@ -101,11 +101,7 @@ def root(
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 done, 1 failed, 2 bad usage or configuration, 130 interrupted.
-
-    Args:
-        arguments: Words after the program's name; None: those of the process.
-    """
+    """Run the command line and exit: 0 done, 1 failed, 2 bad usage or configuration, 130 interrupted."""
     for stream in (sys.stdout, sys.stderr):
         # Escape a character that the terminal cannot show, instead of failing.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # both are text streams
@@ -138,26 +134,12 @@ def _fail(error: Exception) -> int:
     return report(f"{type(error).__name__}: {error}", 1, hint=True)
 
 
-_REMOVED: Final[Mapping[str, str]] = {
-    "--markdown": "in a file or a pipe an incident's report is Markdown: judgestream incident ID > ticket.md",
-    "--ask": "config check does not ask the broker; omit it. replay estimates what past events cost",
-    "--no-ask": "config check does not ask the broker; omit it. replay estimates what past events cost",
-    "--texts": "judgestream show EVENT_ID prints texts, and so do --topic judge.tasks.METRIC --json",
-}
-"""By name of a former option, what to do instead."""
-
-
 def _refuse_call(error: Any) -> int:
     context = error.ctx if hasattr(error, "ctx") else None
     if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
         typer.echo(error.format_message(), err=True)
         return 2
-    removed = _REMOVED.get(getattr(error, "option_name", ""))
-    text = (
-        error.format_message().rstrip(".")
-        if removed is None
-        else f"{error.option_name} was removed: {removed}"
-    )
+    text = error.format_message().rstrip(".")
     if hasattr(error.__cause__, "errors"):  # Pydantic's, whose text omits the value
         from streams.settings.problems import describe
 
@@ -170,11 +152,7 @@ def _refuse_call(error: Any) -> int:
 
 
 def report(error: Exception | str, code: int, *, hint: bool = False) -> int:
-    """Print an error to stderr and return its exit code.
-
-    Args:
-        error: The error or its message; with `--debug` its traceback precedes it.
-    """
+    """Print an error to stderr, with `--debug` its traceback first, and return its exit code."""
     if os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"} and sys.exc_info()[0] is not None:
         traceback.print_exc()
     elif hint:

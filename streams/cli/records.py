@@ -44,19 +44,15 @@ class RecordFilter:
         if not (self.fields or self.labels) and self.max_score is None:
             return True
         try:
-            value = msgspec.json.decode(record.value or b"")
+            value = msgspec.json.decode(record.value or b"", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
-        if not (
-            isinstance(value, dict) and _has(value, self.fields) and _has(value.get("labels"), self.labels)
-        ):
-            return False
-        score = value.get("score")
-        return self.max_score is None or (isinstance(score, int | float) and score <= self.max_score)
-
-
-def _has(value: Any, wanted: Mapping[str, str]) -> bool:
-    return not wanted or (isinstance(value, dict) and all(value.get(name) == wanted[name] for name in wanted))
+        score, labels = value.get("score"), value.get("labels")
+        return (
+            self.fields.items() <= value.items()
+            and (not self.labels or (isinstance(labels, dict) and self.labels.items() <= labels.items()))
+            and (self.max_score is None or (isinstance(score, int | float) and score <= self.max_score))
+        )
 
 
 def record_json(record: Record) -> str:

@@ -37,12 +37,9 @@ class Stop(asyncio.Event):
 
 
 def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine function with a stop event that SIGINT and SIGTERM set.
+    """Run a coroutine function with an event that the first SIGINT or SIGTERM sets: it must return soon.
 
-    The first signal sets the event, so the coroutine can finish its work. A second one ends the process.
-
-    Args:
-        main: Receives the event; must return soon after it is set.
+    A second signal ends the process.
     """
     faulthandler.enable(STDERR)  # a crash of a C extension leaves the stack of each thread
     sys.setswitchinterval(SWITCH_SECONDS)

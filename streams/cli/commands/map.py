@@ -125,10 +125,7 @@ def _rows(
 
 
 async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record], list[TrialOutcome]]:
-    """Read the newest records of a topic, at most `number`, spread over its partitions.
-
-    Records in a wire format are decoded with their schemas if the settings name a registry.
-    """
+    """Read a topic's newest records, over all partitions; those in a wire format are decoded."""
     from streams.errors import ReaderDownError
     from streams.intake.reader import open_reader
     from streams.intake.trial import unpack
