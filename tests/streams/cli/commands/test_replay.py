@@ -153,7 +153,7 @@ def test_an_option_is_blamed_by_its_name(
 
 def test_what_is_logged_stays_out_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     session(None, "127.0.0.1:9092")
-    structlog.stdlib.get_logger("streams.judging.endpoints").warning("no known price")
+    structlog.stdlib.get_logger("streams.batch").warning("no known price")
     out, err = capsys.readouterr()
     assert out == ""
     assert "no known price" in err
