@@ -116,7 +116,7 @@ class FileWork:
                 yield item
 
     async def _tasks(self, line: Line, event: QAEvent, selector: Selector) -> AsyncIterator[JudgeTask | Line]:
-        place = Record(self.source, 0, line.number - 1, None, None, None)
+        place = Record(self.source, offset=line.number - 1)
         try:
             tasks = await self.counted.tasks_of(place, event, selector)
         except EventError as error:

@@ -16,7 +16,7 @@ from schemas import QAEvent
 from streams.batch.estimate import Estimate, request_of
 from streams.cli.running import json_text
 from streams.cli.session import opened
-from streams.intake.trial import SettingsTrial, TrialOutcome, raw_record, whole_or_lines
+from streams.intake.trial import SettingsTrial, TrialOutcome, whole_or_lines
 from streams.judging.endpoints import asked_by, judge_endpoints, may_cost, voters
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
@@ -87,7 +87,7 @@ class Case(Section):
     expect: Expectation
 
     def records(self) -> list[Record]:
-        records = [raw_record(orjson.dumps(one)) for one in self.input]
+        records = [Record(value=orjson.dumps(one)) for one in self.input]
         if self.file is not None:
             with opened(self.file) as handle:
                 records += whole_or_lines(handle.read())

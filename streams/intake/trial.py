@@ -10,28 +10,10 @@ import orjson
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.reader import (
-    EventReader,
-    GroupReader,
-    Headers,
-    RecordReader,
-    open_reader,
-    without_registry,
-)
+from streams.intake.reader import EventReader, GroupReader, RecordReader, open_reader, without_registry
 from streams.intake.selector import Selector, metric_routes, sampling_policy
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
-
-
-def raw_record(
-    value: bytes | None,
-    key: bytes | None = None,
-    headers: Headers = (),
-    timestamp_ms: int | None = None,
-) -> Record:
-    """Return a record that is in no topic."""
-    seconds = None if timestamp_ms is None else timestamp_ms / 1000
-    return Record("", 0, 0, seconds, key, value, tuple(headers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +48,8 @@ def whole_or_lines(content: bytes) -> list[Record]:
         try:
             orjson.loads(content)
         except orjson.JSONDecodeError:
-            return [raw_record(line) for line in content.splitlines() if line.strip()]
-    return [raw_record(content)]
+            return [Record(value=line) for line in content.splitlines() if line.strip()]
+    return [Record(value=content)]
 
 
 async def unpack(records: Sequence[Record], reader: RecordReader) -> tuple[list[Record], list[TrialOutcome]]:

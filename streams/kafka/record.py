@@ -16,12 +16,12 @@ class Record:
         generation_id: Generation of its assignment; 0 if it was read without a group.
     """
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp: float | None
-    key: bytes | None
-    value: bytes | None
+    topic: str = ""  # of one that is in no topic
+    partition: int = 0
+    offset: int = 0
+    timestamp: float | None = None
+    key: bytes | None = None
+    value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     generation_id: int = 0
 

@@ -12,7 +12,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from judge import Judge, Scored
-from streams.intake.trial import SettingsTrial, TrialOutcome, raw_record
+from streams.intake.trial import SettingsTrial, TrialOutcome
 from streams.kafka.record import Record
 from streams.settings.load import load_settings
 from tests.examples.conftest import Run
@@ -32,7 +32,12 @@ async def _sent(servers: str) -> Record:
         "qa.events", bootstrap_servers=servers, auto_offset_reset="earliest"
     ) as consumer:
         record = await asyncio.wait_for(consumer.getone(), DEADLINE_SECONDS)
-        return raw_record(record.value, record.key, tuple(record.headers), record.timestamp)
+        return Record(
+            value=record.value,
+            key=record.key,
+            headers=tuple(record.headers),
+            timestamp=record.timestamp / 1000,
+        )
 
 
 async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, TrialOutcome]:

@@ -111,17 +111,17 @@ def _rows(
     file: Path, content: bytes, form: Format, names: Mapping[str, str], settings: Settings
 ) -> list[Record]:
     from streams.batch.sources import read_lines
-    from streams.intake.trial import raw_record
+    from streams.kafka.record import Record
 
     if form not in _TABLES:
         form = "json" if content.lstrip()[:1] == b"[" else "jsonl"
     lines = read_lines(BytesIO(content), form, str(file), None if settings.ingest.mapping else names)
     if form not in _TABLES:
-        return [raw_record(line.value) for line in lines]
+        return [Record(value=line.value) for line in lines]
     # As `judge` does, a row without an id gets that of its line.
     rows = ((line.number, json.loads(line.value or json.dumps(line.problem))) for line in lines)
     values = [{"event_id": f"line-{n}"} | row if isinstance(row, dict) else row for n, row in rows]
-    return [raw_record(json.dumps(value).encode()) for value in values]
+    return [Record(value=json.dumps(value).encode()) for value in values]
 
 
 async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record], list[TrialOutcome]]:
