@@ -74,7 +74,6 @@ class ConsumerOptions:
     default_limit: BufferLimit = DEFAULT_LIMIT
     finish: Callable[[float], Awaitable[None]] | None = None
     finish_seconds: float = 10.0
-    producer: Mapping[str, Any] = field(default_factory=dict)
     starts: Mapping[str, Start] = field(default_factory=dict)
     moved: Callable[[Move], None] | None = None
 

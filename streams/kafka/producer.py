@@ -43,7 +43,7 @@ class Producer(driver.Producer):
         return self.transport.options.client
 
     def _settings_extra(self) -> Mapping[str, Any]:
-        return {"enable_idempotence": True, **self.transport.options.producer}
+        return {"enable_idempotence": True}
 
     async def send(
         self,
