@@ -28,7 +28,7 @@ def name_of(values: Path) -> str:
 
 def load(path: Path) -> Any:
     """Read a YAML file."""
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
 
 
 def schema() -> dict[str, Any]:

@@ -51,43 +51,44 @@ def _answer(text: str) -> Fields:
     return {"answer": text, "context": {"Page-1": "Rain fell on 3 days."}}
 
 
-HOSTILE: Final[dict[str, Fields]] = {
-    "8 KB of colons as id": {"event_id": ":" * 8_000},
-    "120 KB of marks in a page tag": _answer("Rain fell [Page 1 e" + "\u0301\u0316" * 60_000 + "]."),
-    "400 KB of U+FDFA in a page tag": _answer("Rain fell [Page 1" + "\ufdfa" * 400_000 + "]."),
-    "15 KB of dots": _answer(f"Rain {'.' * 15_000}x [Page 1]"),
-    "240 KB of web tokens": _page("-eyJ" * 60_000),
-    "30 KB of tables on one line": {
-        "answer": f"{corpus.text('tables', 30_000)} [Page 1]",
-        "context": {"Page-1": corpus.text("table cells", 30_000)},
-    },
-    "66 KB of words of one stem": {
-        "answer": f"{corpus.text('one stem', 66_000)} [Page 1]",
-        "reference": corpus.text("one stem", 66_000),
-        "context": {"Page-1": corpus.text("one stem", 66_000)},
-    },
-    "75 KB of an ordinary answer": {
-        "answer": corpus.text("different tags", 75_000),
-        "context": {f"Page-{number}": corpus.text("different sentences", 2_000) for number in range(500)},
-    },
-    "0.9 MB of U+FDFA on a page": _page("\ufdfa" * 300_000),
-    "3.9 MB of Korean pages": {
-        "answer": "".join(f"Rain fell [Page {number}]. " for number in range(10)),
-        "context": {f"Page-{number}": corpus.text("different Korean", 130_000) for number in range(10)},
-    },
-    "200 KB of percent signs and numbers": _answer(f"{corpus.text('percent', 190_000)} [Page 1]"),
-    "1 MB of different signs": _page(corpus.text("different signs", 330_000)),
-    "1 MB of joiners": _page("\u200b" * 330_000),
-    "500,000 labels": {"labels": {str(number): {} for number in range(500_000)}},
-    "4 MB of empty messages": {"messages": [{}] * 1_000_000},
-    "1,300,000 numbers for pages": {"context": [1] * 1_300_000},
-    "a reply of 900 KB of nested JSON": {"question": "REPLY nested JSON?"},
-    "a reply of 900 KB of nested lists": {"question": "REPLY nested lists?"},
-    "a reply of 900 KB of dots": {"question": "REPLY dots?"},
-    "a reply of 900 KB of objects": {"question": "REPLY objects?"},
-    "a reply of 2 MB": {"question": "REPLY letters?"},
-}
-"""Records that once stopped workers, and similar ones."""
+def hostile_records() -> dict[str, Fields]:
+    """Records that once stopped workers, and similar ones."""
+    return {
+        "8 KB of colons as id": {"event_id": ":" * 8_000},
+        "120 KB of marks in a page tag": _answer("Rain fell [Page 1 e" + "\u0301\u0316" * 60_000 + "]."),
+        "400 KB of U+FDFA in a page tag": _answer("Rain fell [Page 1" + "\ufdfa" * 400_000 + "]."),
+        "15 KB of dots": _answer(f"Rain {'.' * 15_000}x [Page 1]"),
+        "240 KB of web tokens": _page("-eyJ" * 60_000),
+        "30 KB of tables on one line": {
+            "answer": f"{corpus.text('tables', 30_000)} [Page 1]",
+            "context": {"Page-1": corpus.text("table cells", 30_000)},
+        },
+        "66 KB of words of one stem": {
+            "answer": f"{corpus.text('one stem', 66_000)} [Page 1]",
+            "reference": corpus.text("one stem", 66_000),
+            "context": {"Page-1": corpus.text("one stem", 66_000)},
+        },
+        "75 KB of an ordinary answer": {
+            "answer": corpus.text("different tags", 75_000),
+            "context": {f"Page-{number}": corpus.text("different sentences", 2_000) for number in range(500)},
+        },
+        "0.9 MB of U+FDFA on a page": _page("\ufdfa" * 300_000),
+        "3.9 MB of Korean pages": {
+            "answer": "".join(f"Rain fell [Page {number}]. " for number in range(10)),
+            "context": {f"Page-{number}": corpus.text("different Korean", 130_000) for number in range(10)},
+        },
+        "200 KB of percent signs and numbers": _answer(f"{corpus.text('percent', 190_000)} [Page 1]"),
+        "1 MB of different signs": _page(corpus.text("different signs", 330_000)),
+        "1 MB of joiners": _page("\u200b" * 330_000),
+        "500,000 labels": {"labels": {str(number): {} for number in range(500_000)}},
+        "4 MB of empty messages": {"messages": [{}] * 1_000_000},
+        "1,300,000 numbers for pages": {"context": [1] * 1_300_000},
+        "a reply of 900 KB of nested JSON": {"question": "REPLY nested JSON?"},
+        "a reply of 900 KB of nested lists": {"question": "REPLY nested lists?"},
+        "a reply of 900 KB of dots": {"question": "REPLY dots?"},
+        "a reply of 900 KB of objects": {"question": "REPLY objects?"},
+        "a reply of 2 MB": {"question": "REPLY letters?"},
+    }
 
 
 def honest(number: int, run: int) -> Fields:
@@ -231,6 +232,7 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
     bounded.
     """
     rows: list[dict[str, Any]] = []
+    records = hostile_records()
     async with endpoint() as base_url, contextlib.AsyncExitStack() as running:
         changes = {
             "metrics": {"coverage": {}, "relevance": {}},
@@ -256,7 +258,7 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
         before = await members(stage)
         undisturbed = 1.0
         ratios: dict[str, float] = {}
-        for run, (name, hostile) in enumerate([("warm-up", None), ("undisturbed", None), *HOSTILE.items()]):
+        for run, (name, hostile) in enumerate([("warm-up", None), ("undisturbed", None), *records.items()]):
             began = time.perf_counter()
             place = await _produce(stage, run, hostile)
             ids = {honest(number, run)["event_id"] for number in range(EVENTS)}
@@ -297,4 +299,4 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
         with contextlib.suppress(asyncio.CancelledError):
             await following
     assert {row["record"]: row["rss_mib"] for row in rows if row["rss_mib"] > MAX_RSS_MIB} == {}
-    assert {name: ratio for name, ratio in ratios.items() if ratio > MAX_RATIO and name in HOSTILE} == {}
+    assert {name: ratio for name, ratio in ratios.items() if ratio > MAX_RATIO and name in records} == {}

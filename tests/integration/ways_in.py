@@ -93,4 +93,4 @@ class Fault:
 
 
 _CASES = Path(__file__).parent / "cases" / "faults.yaml"
-FAULTS = [Fault(**case) for case in yaml.safe_load(_CASES.read_text(encoding="utf-8"))]
+FAULTS = [Fault(**case) for case in yaml.load(_CASES.read_text("utf-8"), Loader=yaml.CSafeLoader)]
