@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import io
 import os
 from collections.abc import AsyncIterator, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +14,11 @@ import aiohttp
 import pytest
 import yaml
 
-from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
+from tests.integration.programs import serving
 from tests.integration.stage import Stage
 
 VARIABLE: Final = "COLLECTOR"
-STOP_SECONDS: Final = 30
 PROTOBUF: Final = "application/x-protobuf"
 KEYED: Final = {
     "partition_traces_by_id": True,
@@ -103,27 +102,11 @@ async def collector(
     }
     config = place / f"collector-{port}.yaml"
     config.write_text(yaml.dump(document), encoding="utf-8")
-    running = Collector(port, place / f"collector-{port}.log")
-    with (place / f"collector-{port}.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            binary(), "--config", str(config), stdout=log, stderr=log
-        )
-
-    async def answers() -> bool:
-        assert process.returncode is None, running.log[-3000:]
-        return await running.answers(next(iter(signals)))
-
-    try:
-        await until(answers, "an answer of the Collector")
+    log = place / f"collector-{port}.log"
+    running = Collector(port, log)
+    is_ready = partial(running.answers, next(iter(signals)))
+    async with serving(binary(), "--config", config, log=log, is_ready=is_ready):
         yield running
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), STOP_SECONDS)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
 
 
 def to_kafka(stage: Stage, **more: Any) -> dict[str, Any]:

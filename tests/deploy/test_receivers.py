@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
 
-from tests.alerting.monitoring import _answers, _run
 from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
+from tests.integration.programs import answers, serving
 from tests.loopback import on_loopback
 from tests.places import ROOT
 from tests.toolbox import tool
@@ -59,19 +60,13 @@ def _here(folder: Path, url: str) -> Path:
 async def _alertmanager(stack: AsyncExitStack, folder: Path, receivers: str) -> tuple[ClientSession, str]:
     """Run Alertmanager with the shipped configuration; returns a session and its address."""
     (port,) = free_ports(1)
-    await _run(
-        stack,
-        folder / "alertmanager.log",
-        tool("alertmanager"),
-        f"--config.file={_here(folder, receivers)}",
-        f"--storage.path={folder}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--cluster.listen-address=",
-    )
-    session = await stack.enter_async_context(ClientSession())
     at = f"http://127.0.0.1:{port}"
-    await until(lambda: _answers(session, f"{at}/-/ready"), "Alertmanager")
-    return session, at
+    places = (f"--config.file={_here(folder, receivers)}", f"--storage.path={folder}")
+    listening = (f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=")
+    command = (tool("alertmanager"), *places, *listening)
+    is_ready = partial(answers, f"{at}/-/ready")
+    await stack.enter_async_context(serving(*command, log=folder / "alertmanager.log", is_ready=is_ready))
+    return await stack.enter_async_context(ClientSession()), at
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,20 @@ import contextlib
 import os
 import tarfile
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from tests.integration.deadlines import until
 from tests.integration.kafka import downloaded, free_ports, maven
+from tests.integration.programs import answers, serving
 from tests.places import ROOT
 
 _VERSION = "3.0.9"
 """The last one for Java 17."""
 _ARTIFACT = f"io.apicurio:apicurio-registry-app:{_VERSION}:tar.gz:all"
 _CACHE = ROOT / ".cache" / "apicurio"
-_START_SECONDS = 120
 _JAVA_OPTIONS = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -30,12 +30,6 @@ class Apicurio:
     def __init__(self, port: int, session: aiohttp.ClientSession) -> None:
         self.url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
         self._session = session
-
-    async def answers(self) -> bool:
-        with contextlib.suppress(aiohttp.ClientError, OSError):
-            async with self._session.get(f"{self.url}/schemas/types") as response:
-                return response.status == 200
-        return False
 
     async def register(self, subject: str, schema: str, kind: str = "AVRO", *names: tuple[str, str]) -> int:
         """Register a schema with references to others, given as name and subject; returns its id."""
@@ -53,25 +47,12 @@ async def apicurio(directory: Path) -> AsyncIterator[Apicurio]:
     jar = next(folder.glob("*-runner.jar"))
     (port,) = free_ports(1)
     env = {**os.environ, "QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(port)}
-    log = directory / "apicurio.log"
-    with log.open("wb") as out:
-        process = await asyncio.create_subprocess_exec(
-            "java", *_JAVA_OPTIONS, "-jar", jar, cwd=directory, env=env, stdout=out, stderr=out
-        )
-    try:
-        async with aiohttp.ClientSession() as session:
-            registry = Apicurio(port, session)
-
-            async def answers() -> bool:
-                assert process.returncode is None, log.read_text()[-2000:]
-                return await registry.answers()
-
-            await until(answers, "the registry", deadline_seconds=_START_SECONDS)
+    command = ("java", *_JAVA_OPTIONS, "-jar", jar)
+    async with aiohttp.ClientSession() as session:
+        registry = Apicurio(port, session)
+        is_ready = partial(answers, f"{registry.url}/schemas/types")
+        async with serving(*command, log=directory / "apicurio.log", is_ready=is_ready, env=env):
             yield registry
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 def _fetch(folder: Path) -> None:

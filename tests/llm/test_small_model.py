@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from generate.message_schemas import json_schema
 from schemas import RESULT, CoverageVerdict, Failed, RelevanceVerdict, Scored, Unscored
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
-from tests.llm.server import CONTEXT_TOKENS, MODEL, LlamaServer
+from tests.llm.server import CONTEXT_TOKENS, MODEL, llama_server
 from tests.threaded_broker import broker_in_thread
 
 pytestmark = [pytest.mark.llm, pytest.mark.timeout(3600)]
@@ -49,19 +49,19 @@ def _events() -> list[bytes]:
     return [json.dumps(event).encode() for event in events]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[LlamaServer]:
-    with LlamaServer() as server:
-        yield server
+@pytest.fixture
+async def url(tmp_path: Path) -> AsyncIterator[str]:
+    async with llama_server(tmp_path) as url:
+        yield url
 
 
-async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tmp_path: Path) -> None:
+async def test_thirty_events_end_with_the_identity_exact(url: str, tmp_path: Path) -> None:
     """Read = sampled = results, and each result and verdict is valid; failures are counted and printed."""
     events = _events()
     with broker_in_thread() as bootstrap_servers:
         stage = Stage(bootstrap_servers, tmp_path)
         needs = {"coverage": "reference", "relevance": "context"}
-        endpoint: dict[str, Any] = {"name": "small", "base_url": server.base_url, "model": MODEL}
+        endpoint: dict[str, Any] = {"name": "small", "base_url": url, "model": MODEL}
         endpoint |= {"context_tokens": CONTEXT_TOKENS, "parameters": {"temperature": 0}}
         limits = {"max_in_flight": 2, "timeout_seconds": 300, "max_output_tokens": MAX_OUTPUT_TOKENS}
         stage.changes = {
