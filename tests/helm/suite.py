@@ -113,9 +113,8 @@ def broken(case: Case) -> list[str]:
         templates = [assertion["template"]] if "template" in assertion else case["templates"]
         index = assertion.get("documentIndex", case.get("documentIndex"))
         if not holds(word, about, rendered, templates, index):
-            path = about.get("path", "")
-            found = [at(one, path) for one in rendered.documents(templates)]
-            failed.append(f"{assertion}; {rendered.error or found!r}"[:2_000])
+            told = rendered.error or [rendered.texts.get(name, "") for name in templates]
+            failed.append(f"{assertion}; {told}"[:2_000])
     return failed
 
 
@@ -140,12 +139,14 @@ def holds(
     """Whether an assertion holds; if Helm refused the values, none but `failedTemplate` does."""
     if word == "failedTemplate":
         return re.search(about["errorPattern"], rendered.error) is not None
-    documents = rendered.documents(templates)
-    if rendered.error or word == "hasDocuments":
-        return not rendered.error and len(documents) == about["count"]
+    if rendered.error:
+        return False
     if word in {"matchRegexRaw", "notMatchRegexRaw"}:
         found = [re.search(about["pattern"], rendered.texts.get(name, "")) for name in templates]
         return all(found) if word == "matchRegexRaw" else not any(found)
+    documents = rendered.documents(templates)
+    if word == "hasDocuments":
+        return len(documents) == about["count"]
     chosen = documents if index is None else documents[index : index + 1]
     return bool(chosen) and all(CHECKS[word](at(one, about["path"]), about) for one in chosen)
 
