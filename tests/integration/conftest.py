@@ -18,7 +18,7 @@ from mode.threads import WorkerThread
 from tests.integration.bench import Bench
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
-from tests.integration.processes import Endpoint
+from tests.integration.processes import Endpoint, running_endpoint
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.ways_in import PARTS, USER
 from tests.integration.wire_client import create_topic
@@ -151,5 +151,5 @@ def topic_name() -> Callable[[str], str]:
 
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
-    async with Endpoint() as judge:
+    async with running_endpoint() as judge:
         yield judge

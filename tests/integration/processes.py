@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import yaml
 from aiohttp import web
@@ -22,49 +22,39 @@ from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.stage import REPLY, Stage
 from tests.integration.tuning import tuned
 from tests.judge.fake_openai import completed
+from tests.loopback import on_loopback
 from tests.streams.cli.processes import clean_environment
 
 
 class Endpoint:
-    """An OpenAI-compatible judge on loopback with a latency; it can be stopped and restarted."""
+    """An OpenAI-compatible judge with a latency."""
 
     def __init__(self) -> None:
         self.latency_seconds = 0.02
         self.asked = self.answered = 0
-        self.reply: Callable[[int], str] = lambda _: REPLY
-        """Returns the reply to a call, by its number."""
-        self._runner: web.AppRunner | None = None
-        self.port = 0
+        self.reply: Callable[[int, str], str] = lambda *_: REPLY
+        """Returns the reply to a call, by its number and its messages."""
+        self.url = ""
 
     def has_answered(self, calls: int) -> bool:
         return self.answered >= calls
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.Response:
         self.asked += 1
         body: dict[str, Any] = await request.json()
         await asyncio.sleep(self.latency_seconds)
         self.answered += 1
-        return completed(self.reply(self.answered), model=body["model"])
+        return completed(self.reply(self.answered, json.dumps(body["messages"])), model=body["model"])
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
-
-    async def start(self) -> None:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", self._answer)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
-        self.port = self._runner.addresses[0][1]
-
-    async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+@contextlib.asynccontextmanager
+async def running_endpoint() -> AsyncIterator[Endpoint]:
+    """A judge on loopback."""
+    judge, app = Endpoint(), web.Application()
+    app.router.add_post("/v1/chat/completions", judge.answer)
+    async with on_loopback(app) as address:
+        judge.url = f"{address}/v1"
+        yield judge
 
 
 SOON_MISSED = {"kafka.session_timeout_seconds": 6}

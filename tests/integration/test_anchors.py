@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp import web
 
 from schemas import Anchor, Label, Selection, result_id
 from streams.cli.anchoring import candidates, enrol, remove_anchors, tell_status
@@ -22,37 +19,21 @@ from streams.store.database import StoreReader
 from tests.integration.deadlines import until
 from tests.integration.processes import Endpoint
 from tests.integration.stage import Stage, event
-from tests.judge.fake_openai import completed
 
 LABELLED, BEFORE, AFTER = 25, 100, 900
 EVERYONE = (*AGENTS, "store")
 
 
-class Judge(Endpoint):
-    """Scores the answers to label 2, others 4, and all a point higher once it is kinder."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.latency_seconds = 0.0
-        self.kinder = 0
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        body: dict[str, Any] = await request.json()
-        text = json.dumps(body["messages"])
-        self.answered += 1
-        score = (2 if "to label" in text else 4) + self.kinder
-        return completed(json.dumps({"score": score, "justification": "so"}), model=body["model"])
+def score_by(endpoint: Endpoint, *, kinder: int) -> None:
+    """Let it score the answers to label 2 and others 4, and all this much higher."""
+    endpoint.reply = lambda _, text: json.dumps({"score": (2 if "to label" in text else 4) + kinder})
 
 
 @pytest.fixture
-async def judge() -> AsyncIterator[Judge]:
-    async with Judge() as started:
-        yield started
-
-
-@pytest.fixture
-def stage(bootstrap_servers: str, tmp_path: Path, judge: Judge) -> Stage:
-    stage = Stage(bootstrap_servers, tmp_path, base_url=f"http://127.0.0.1:{judge.port}/v1")
+def stage(bootstrap_servers: str, tmp_path: Path, endpoint: Endpoint) -> Stage:
+    endpoint.latency_seconds = 0.0
+    score_by(endpoint, kinder=0)
+    stage = Stage(bootstrap_servers, tmp_path, base_url=endpoint.url)
     stage.changes = {"topics.labels": f"{stage.name}.labels", "store.path": str(tmp_path / "store.sqlite3")}
     return stage
 
@@ -78,7 +59,7 @@ async def label(stage: Stage, count: int) -> None:
 
 @pytest.mark.slow
 async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_anchor(
-    stage: Stage, judge: Judge, capsys: pytest.CaptureFixture[str]
+    stage: Stage, endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """25 labelled answers (score 2) are enrolled, and 1,000 others (score 4, then 5) are judged.
 
@@ -89,9 +70,9 @@ async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_an
         await stage.produce([event(n, event_id=f"l{n}", question="to label") for n in range(LABELLED)])
         await stage.judges({f"l{n}" for n in range(LABELLED)})
         await label(stage, LABELLED)
-        before = judge.answered
+        before = endpoint.answered
         await enrol(call, "tone", stop, count=100, max_usd=None, yes=True)
-        assert judge.answered == before + 3 * LABELLED
+        assert endpoint.answered == before + 3 * LABELLED
         anchors = [Anchor.model_validate_json(one.value) for one in await stage.read("anchors")]
         assert {one.task.event_id for one in anchors} == {f"l{n}" for n in range(LABELLED)}
         assert {one.scores for one in anchors} == {(2.0, 2.0, 2.0)}
@@ -99,7 +80,7 @@ async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_an
         assert sum(one.known_bad for one in anchors) == 13
         await stage.produce([event(n) for n in range(BEFORE)])
         await stage.judges({f"e{n}" for n in range(BEFORE)})
-        judge.kinder = 1
+        score_by(endpoint, kinder=1)
         await stage.produce([event(n) for n in range(BEFORE, BEFORE + AFTER)])
 
         def gauge(name: str) -> float | None:
@@ -134,13 +115,13 @@ async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_an
     assert capsys.readouterr().out.startswith("no anchors")
 
 
-async def test_fewer_than_twenty_labelled_answers_are_refused(stage: Stage, judge: Judge) -> None:
+async def test_fewer_than_twenty_labelled_answers_are_refused(stage: Stage, endpoint: Endpoint) -> None:
     """Before any call, with what to do."""
     async with stage.worker(None, agents=EVERYONE):
         await stage.produce([event(n, event_id=f"l{n}", question="to label") for n in range(LABELLED)])
         await stage.judges({f"l{n}" for n in range(LABELLED)})
         await label(stage, 19)
-        before = judge.answered
+        before = endpoint.answered
         with pytest.raises(CommandError, match=r"19 labelled answers .* fewer than 20 .* judgestream review"):
             await enrol(Session(stage.settings), "tone", asyncio.Event(), count=100, max_usd=None, yes=True)
-        assert judge.answered == before
+        assert endpoint.answered == before

@@ -200,9 +200,9 @@ async def test_the_budget_ends_the_demo_with_a_summary() -> None:
     assert ending.early == "limit"
     assert ending.values["limit"] == "$0.05 (--max-usd)"
     assert "stops at $0.05 (--max-usd)" in shown[0]
-    # The last verdict may exceed it, with its repair turns.
     assert ending.values["cost_usd"] is not None
-    assert 0.04 < ending.values["cost_usd"] < 0.1
+    # Verdicts that begin together may each take two repair turns: three calls where one was reckoned with.
+    assert 0.04 < ending.values["cost_usd"] < 3 * 0.05 + 0.033
 
 
 @pytest.mark.slow

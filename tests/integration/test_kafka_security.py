@@ -63,7 +63,7 @@ def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
 
     def make(listener: str, security: dict[str, Any], principal: str = f"User:{USER}") -> GuardedStage:
         stage = guarded(kafka, tmp_path, kafka.at(listener), security)
-        stage.base_url, stage.principal = f"http://127.0.0.1:{endpoint.port}/v1", principal
+        stage.base_url, stage.principal = endpoint.url, principal
         return stage
 
     return make

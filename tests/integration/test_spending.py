@@ -14,7 +14,7 @@ from judge.endpoints.clients import ScriptedChat
 from streams.judging.budget import Demand
 from streams.judging.ledger import Account, Ledger, parse_entry
 from tests.integration.deadlines import until
-from tests.integration.processes import SOON_MISSED, Endpoint, process
+from tests.integration.processes import SOON_MISSED, process, running_endpoint
 from tests.integration.stage import REPLY, Stage, event
 
 
@@ -110,8 +110,8 @@ async def test_one_budget_holds_for_all_workers(stage: Stage) -> None:
     calls in flight, 3 at most, time out and are repeated.
     """
     stage.changes |= {**SOON_MISSED, "judge.budget": {"calls_per_day": 600}}
-    async with Endpoint() as judge, contextlib.AsyncExitStack() as stack:
-        stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
+    async with running_endpoint() as judge, contextlib.AsyncExitStack() as stack:
+        stage.base_url = judge.url
         logs = [f"worker{number}.log" for number in range(3)]
         workers = [await stack.enter_async_context(process(stage, log=log)) for log in logs]
         await stage.produce([event(number) for number in range(1_000)])

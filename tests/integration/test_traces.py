@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before wa
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
 from tests.integration.deadlines import until
-from tests.integration.processes import SOON_MISSED, Endpoint, process
+from tests.integration.processes import SOON_MISSED, Endpoint, process, running_endpoint
 from tests.integration.stage import Chat, Stage, decided, trace_ids
 from tests.integration.tuning import GRACE
 from tests.streams.intake.reading.otlp.building import request, span
@@ -106,7 +106,7 @@ async def test_a_killed_worker_loses_no_trace(stage: Stage, endpoint: Endpoint) 
     close. Every trace has its results under one id, and the last result is of the whole trace: records read
     again after a crash are joined with those committed before.
     """
-    stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
+    stage.base_url = endpoint.url
     stage.changes |= SOON_MISSED
     stage.changes["ingest.idle_seconds"] = 3
     stage.constants[GRACE] = 0.5
@@ -162,8 +162,8 @@ async def _stop_amid_halves(fault: str, tmp_path: Path, idle: float) -> bool:
             constants={GRACE: 0.5},
         )
         *ids, first, second = trace_ids(42, seed=3)
-        async with Endpoint() as endpoint:
-            stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
+        async with running_endpoint() as endpoint:
+            stage.base_url = endpoint.url
             async with process(stage) as worker:
                 await produce(stage, [(first, part) for part in parts(first)])
                 await stage.judges({first})

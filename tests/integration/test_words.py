@@ -63,9 +63,9 @@ async def test_an_alarm_says_that_the_judge_moved(stage: Stage, monkeypatch: pyt
 @pytest.mark.slow
 async def test_a_sigkill_amid_the_burst_has_no_task_written_twice(stage: Stage, endpoint: Endpoint) -> None:
     """The worker is killed while old answers are being judged; the next one finishes, and says the word."""
-    stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
+    stage.base_url = endpoint.url
     stage.changes |= SOON_MISSED
-    endpoint.reply = lambda call: f'{{"score": {4 + call % 2 - 2 * (call > CALM)}}}'
+    endpoint.reply = lambda call, _: f'{{"score": {4 + call % 2 - 2 * (call > CALM)}}}'
     async with process(stage) as worker:
         await stage.produce([event(number) for number in range(CALM)])
         await stage.holds(scores=CALM, observations=CALM)

@@ -17,7 +17,7 @@ from tests.integration.stage import Stage, event
 
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path, endpoint: Endpoint) -> Stage:
-    return Stage(bootstrap_servers, tmp_path, base_url=f"http://127.0.0.1:{endpoint.port}/v1")
+    return Stage(bootstrap_servers, tmp_path, base_url=endpoint.url)
 
 
 @pytest.mark.slow
