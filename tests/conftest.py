@@ -8,10 +8,16 @@ import os
 import resource
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+
+HERE: Final = Path(__file__).parent
+SLOW_ROOMS: Final = ("examples", "docs", "integration")
+"""Their tests wait for processes and brokers."""
 
 # No deadline: tests do not assert times. In CI every run has the same examples; elsewhere each run has new
 # ones.
@@ -64,13 +70,27 @@ def no_descriptors() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)  # after the choice by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the files with the longest timeouts first, so that a parallel run ends sooner."""
+    """Begin with tests that take long, so that a parallel run ends sooner.
+
+    Its processes begin with equal stretches of the tests: each gets its share of those that take long.
+    """
     longest: dict[object, float] = defaultdict(float)
     for item in items:
         mark = item.get_closest_marker("timeout")
         longest[item.path] = max(longest[item.path], mark.args[0] if mark else 0.0)
     items.sort(key=lambda item: -longest[item.path])
+    shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    rooms = {item: item.path.relative_to(HERE).parts[0] for item in items}
+    slow = [item for room in SLOW_ROOMS for item in items if rooms[item] == room]
+    rest = [item for item in items if rooms[item] not in SLOW_ROOMS]
+    items[:] = [
+        item
+        for share in range(shares)
+        for part in (slow, rest)
+        for item in part[len(part) * share // shares : len(part) * (share + 1) // shares]
+    ]
 
 
 @pytest.hookimpl(optionalhook=True)
