@@ -146,7 +146,7 @@ def holds(
         return all(found) if word == "matchRegexRaw" else not any(found)
     documents = rendered.documents(templates)
     if word == "hasDocuments":
-        return len(documents) == about["count"]
+        return bool(len(documents) == about["count"])
     chosen = documents if index is None else documents[index : index + 1]
     return bool(chosen) and all(CHECKS[word](at(one, about["path"]), about) for one in chosen)
 
