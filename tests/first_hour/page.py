@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """A command and the lines shown under it.
-
-    Args:
-        command: The command, without the prompt.
-        shown: The lines; `...` matches any text in a line, or, alone, any lines.
-    """
+class Typed(NamedTuple):
+    """A command without its prompt, and the lines shown under it: `...` is any text, or, alone, any lines."""
 
     command: str
     shown: tuple[str, ...]

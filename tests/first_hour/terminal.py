@@ -16,12 +16,7 @@ _MARK: Final = "=== the command before ended with "
 
 
 class Terminal:
-    """Types commands and reads their output; background commands write to files.
-
-    Args:
-        folder: The start folder.
-        env: Its environment.
-    """
+    """Types commands in a folder and reads their output; background commands write to files."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self._shell = subprocess.Popen(

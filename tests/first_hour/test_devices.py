@@ -27,7 +27,7 @@ LIMITED = (
     ids=lambda value: "-".join(value[:1] + value[4:]) if isinstance(value, tuple) else "",
 )
 def test_a_device_is_refused(command: tuple[str, ...], says: str) -> None:
-    """The command ends with a usage error that names the limit, within 4 GiB of address space."""
+    """The command names the limit, within 4 GiB of address space."""
     ended = subprocess.run(
         [sys.executable, "-c", LIMITED, *command], capture_output=True, text=True, check=False, timeout=100
     )

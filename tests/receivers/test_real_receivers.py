@@ -30,6 +30,7 @@ from tests.streams.results import failed, scored
 
 pytestmark = [pytest.mark.receivers, pytest.mark.timeout(600)]
 SAMPLE = ROOT / "tests/streams/intake/reading/otlp/samples/otel-genai-openai-1.3b0.pb"
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
 START_SECONDS = 240
 
 
@@ -63,16 +64,19 @@ async def server(
         await process.wait()
 
 
-async def fetch(
-    method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
-) -> Any:
+async def fetch(method: str, url: str, *, body: bytes | None = None, **headers: str) -> Any:
     async with (
-        aiohttp.ClientSession() as session,
-        session.request(method, url, data=body, headers=headers) as response,
+        aiohttp.ClientSession(headers=headers) as session,
+        session.request(method, url, data=body) as response,
     ):
         content = await response.read()
         assert response.status < 300, content
         return orjson.loads(content) if content[:1] in (b"{", b"[") else content
+
+
+def root() -> Span:
+    (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
+    return span
 
 
 def verdicts(span: Span) -> list[Scored | Failed]:
@@ -95,8 +99,7 @@ async def send_twice(kind: str, url: str, results: list[Scored | Failed]) -> Non
 
 async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
     """Verdicts become annotations of the span; sent again they are overwritten."""
-    (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
-    port, grpc_port = free_ports(2)
+    span, (port, grpc_port) = root(), free_ports(2)
     env = {
         "PHOENIX_PORT": str(port),
         "PHOENIX_GRPC_PORT": str(grpc_port),
@@ -104,8 +107,7 @@ async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
         "PHOENIX_WORKING_DIR": str(tmp_path),
     }
     async with server("phoenix", "phoenix.server.main", "serve", env=env, port=port, place=tmp_path) as url:
-        protobuf = {"Content-Type": "application/x-protobuf"}
-        await fetch("POST", f"{url}/v1/traces", body=SAMPLE.read_bytes(), headers=protobuf)
+        await fetch("POST", f"{url}/v1/traces", body=SAMPLE.read_bytes(), **PROTOBUF)
         results = verdicts(span)
         asked = f"{url}/v1/projects/default/span_annotations?span_ids={span.span_id}"
 
@@ -128,15 +130,13 @@ async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
 
 async def test_mlflow_shows_each_verdict_once(tmp_path: Path) -> None:
     """Verdicts become assessments of the trace; known ones are not sent again."""
-    (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
-    (port,) = free_ports(1)
+    span, (port,) = root(), free_ports(1)
     arguments = ("mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1")
     store = ("--backend-store-uri", f"sqlite:///{tmp_path / 'mlflow.db'}")
     async with server("mlflow", *arguments, *store, env={}, port=port, place=tmp_path) as url:
-        headers = {"Content-Type": "application/x-protobuf", "x-mlflow-experiment-id": "0"}
-        await fetch("POST", f"{url}/v1/traces", body=SAMPLE.read_bytes(), headers=headers)
-        results = verdicts(span)
-        await send_twice("mlflow", url, results)
+        headers = PROTOBUF | {"x-mlflow-experiment-id": "0"}
+        await fetch("POST", f"{url}/v1/traces", body=SAMPLE.read_bytes(), **headers)
+        await send_twice("mlflow", url, verdicts(span))
         trace = await fetch("GET", f"{url}/api/3.0/mlflow/traces/tr-{span.trace_id}")
     found = trace["trace"]["trace_info"]["assessments"]
     assert len(found) == 2
