@@ -65,17 +65,15 @@ class Notice:
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON to send; `text` is for people."""
-        incident = self.incident
-        link = None
+        incident, link = self.incident, None
         if self.explorer is not None:
             link = f"{self.explorer.rstrip('/')}/explore/incident/{incident.incident_id}"
-        lines = card(incident, self.report)
-        what = f"over: {title(incident)}"
-        words = words_of(incident)
-        if self.kind == "incident_began":
-            what = f"{title(incident)}. {'; '.join(lines)}"
-        elif self.kind == "incident_explained":
-            what = f"{title(incident)}: {'; '.join(words)}"
+        lines, words, name = card(incident, self.report), words_of(incident), title(incident)
+        what = {
+            "incident_began": f"{name}. {'; '.join(lines)}",
+            "incident_explained": f"{name}: {'; '.join(words)}",
+            "incident_ended": f"over: {name}",
+        }[self.kind]
         return {
             "event": self.kind,
             "incident_id": incident.incident_id,
@@ -157,7 +155,14 @@ class IncidentAgent(Agent):
                     for partition, (begin, end) in places.items()
                 }
                 found = self._messages(self._topics.scores, RESULT.validate_json, around)
-                results = [one async for one in found if isinstance(one, Scored) and _belongs(one, first)]
+                of_drop = first.metric, first.fingerprint
+                results = [
+                    one
+                    async for one in found
+                    if isinstance(one, Scored)
+                    and one.replay_id is None
+                    and (one.metric, one.evaluator.fingerprint) == of_drop
+                ]
         except (StreamsError, KafkaError, TimeoutError) as error:
             _log.warning("the notice of an incident names no cause", error=repr(error))
             return None
@@ -174,8 +179,3 @@ class IncidentAgent(Agent):
         async for record in self._past.read(topic, ranges):
             with suppress(ValidationError):
                 yield parse(record.value or b"")
-
-
-def _belongs(result: Scored, alert: Alert) -> bool:
-    is_live = result.replay_id is None
-    return is_live and result.metric == alert.metric and result.evaluator.fingerprint == alert.fingerprint

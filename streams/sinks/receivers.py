@@ -80,14 +80,12 @@ def _langfuse_refused(batch: Sequence[Evaluation], answer: HttpAnswer) -> dict[s
     errors = content.get("errors") if isinstance(content, dict) else None
     refused: dict[str, str] = {}
     for error in errors if isinstance(errors, list) else ():
-        if not isinstance(error, dict):
-            continue
-        index, name = error.get("index"), error.get("id")
-        if isinstance(index, int) and 0 <= index < len(batch):
-            name = batch[index].key
-        if isinstance(name, str):
-            status = error.get("status")
-            refused[name] = f"status {status}" if isinstance(status, int) else "an error of the receiver"
+        if isinstance(error, dict):
+            index, name, status = (error.get(field) for field in ("index", "id", "status"))
+            if isinstance(index, int) and 0 <= index < len(batch):
+                name = batch[index].key
+            if isinstance(name, str):
+                refused[name] = f"status {status}" if isinstance(status, int) else "an error of the receiver"
     return refused
 
 
@@ -104,9 +102,7 @@ class Phoenix(WebSink[Evaluation]):
                 "span_id": evaluation.result.span_id,
                 "name": evaluation.result.metric,
                 "annotator_kind": "LLM",
-                "identifier": "judgestream"
-                if evaluation.result.replay_id is None
-                else evaluation.result.replay_id,
+                "identifier": evaluation.result.replay_id or "judgestream",
                 "result": {
                     "score": evaluation.score,
                     "label": evaluation.label,
@@ -127,15 +123,14 @@ class Mlflow(WebSink[Evaluation]):
 
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
         """Send one after the other, except existing ones."""
-        reasons = [(evaluation.key, await self._send_one(evaluation)) for evaluation in batch]
-        return {key: why for key, why in reasons if why is not None}
-
-    async def _send_one(self, evaluation: Evaluation) -> str | None:
-        trace = f"/api/3.0/mlflow/traces/tr-{evaluation.result.trace_id}"
-        stored = await self._call("GET", trace, body=None, headers=self._authorization())
-        if stored.refusal is not None or _holds(stored.json(), evaluation.key):
-            return stored.refusal
-        return (await self._json(f"{trace}/assessments", {"assessment": _assessment(evaluation)})).refusal
+        refused: dict[str, str] = {}
+        for evaluation in batch:
+            trace = f"/api/3.0/mlflow/traces/tr-{evaluation.result.trace_id}"
+            answer = await self._call("GET", trace, body=None, headers=self._authorization())
+            if answer.refusal is None and not _holds(answer.json(), evaluation.key):
+                answer = await self._json(f"{trace}/assessments", {"assessment": _assessment(evaluation)})
+            refused |= refuse_all([evaluation], answer)
+        return refused
 
 
 def _assessment(evaluation: Evaluation) -> dict[str, Any]:

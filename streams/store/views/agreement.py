@@ -94,6 +94,8 @@ def agreements(
 ) -> list[Agreement]:
     """Compare labels, oldest first, with their verdicts: each person's latest, by evaluator and policy.
 
+    A policy is the version of what chose an answer, with its frame; or how it was chosen.
+
     Args:
         models: The model of each fingerprint.
     """
@@ -103,17 +105,13 @@ def agreements(
         if one["score"] is not None and one["judge_score"] is not None:
             human = choice(one["score"], one.get("value"))
             pair = human, choice(one["judge_score"], one.get("judge_value"))
-            groups[one["metric"], one["fingerprint"] or "", policy_of(one)].append((one["result_id"], pair))
+            chosen = one["selection"]
+            policy = chosen.get("policy") or chosen["kind"]
+            policy += f" of {chosen['frame']}" if chosen.get("frame") else ""
+            groups[one["metric"], one["fingerprint"] or "", policy].append((one["result_id"], pair))
     found = []
     for (metric, fingerprint, policy), given in sorted(groups.items()):
         events, pairs = zip(*given, strict=True)
         judge = (models or {}).get(fingerprint, "judge")
         found.append(Agreement(metric, judge, fingerprint, pairs, events, policy))
     return found
-
-
-def policy_of(label: Mapping[str, Any]) -> str:
-    """Return the version of the policy that chose a label's answer, with its frame; or how it was chosen."""
-    chosen = label["selection"]
-    policy = chosen.get("policy") or chosen["kind"]
-    return f"{policy} of {chosen['frame']}" if chosen.get("frame") else str(policy)
