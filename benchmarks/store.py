@@ -29,7 +29,7 @@ from streams.kafka.reader import MAX_RECORDS
 from streams.settings.broker import TopicSettings
 from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader, file_bytes
-from streams.store.query import Filter, Query
+from streams.store.query import Filter, Filtered
 from streams.store.records import Decoder
 from streams.store.writer import StoreWriter
 
@@ -217,7 +217,7 @@ def _questions() -> Sequence[tuple[str, Callable[[Snapshot], int]]]:
         ("chart of 5 days", drawn(Filter(), 5)),
         ("chart of 6 hours", drawn(Filter(), 0.25)),
         ("chart of 7 days", drawn(Filter(), 7)),
-        ("count of all", lambda snapshot: Query(snapshot, Filter()).count()),
+        ("count of all", lambda snapshot: Filtered(snapshot, Filter()).count()),
         ("choices", lambda snapshot: len(charts.choices(snapshot))),
         ("list, costly", listed(Filter(), "costly")),
         ("one verdict with its texts", _first_verdict),

@@ -20,7 +20,7 @@ from streams.monitoring.statistics.estimators import WeightedSums
 from streams.settings.broker import TopicSettings
 from streams.settings.outputs import StoreSettings
 from streams.store.database import StoreReader
-from streams.store.query import Filter, Query
+from streams.store.query import Filter, Filtered
 from streams.store.views.incidents import Incident, group, title
 from streams.store.views.report import IncidentReport, card, headline, report_on
 
@@ -189,7 +189,7 @@ class Incidents:
         labels = self.store.product_labels
         try:
             with StoreReader(self.store.path).snapshot() as snapshot:
-                if results and Query(snapshot, Filter()).count() < results:
+                if results and Filtered(snapshot, Filter()).count() < results:
                     return False
                 for one in incidents:
                     report = report_on(snapshot, one, ranges=self.ranges, product_labels=labels)

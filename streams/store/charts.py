@@ -16,7 +16,7 @@ import orjson
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.strata import Expected, estimate_strata, expected_of
 from streams.store.database import Snapshot
-from streams.store.query import Filter, Query
+from streams.store.query import Filter, Filtered
 from streams.store.records import DAY_MS
 
 HOUR_MS: Final = 3_600_000
@@ -49,8 +49,8 @@ class ResultSeries(NamedTuple):
 def extent(snapshot: Snapshot) -> tuple[int, int] | None:
     """Return the times of the first and last answer of the live stream; None without any."""
     # As separate queries, each is one index lookup; together they scan the index.
-    query = Query(snapshot, Filter())
-    first, last = (query.rows(f"{end}(at)", "results_time")[0][0] for end in ("min", "max"))
+    found = Filtered(snapshot, Filter())
+    first, last = (found.rows(f"{end}(at)", "results_time")[0][0] for end in ("min", "max"))
     return None if first is None else (first, last)
 
 
@@ -82,7 +82,7 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
     costs: dict[int, tuple[float, int]] = {}
     # Whole days are in the order of the index, so that SQLite counts without sorting.
     moment = "day" if step >= DAY_MS else f"at / {step}"
-    rows = Query(snapshot, replace(wanted, status=None)).rows(
+    rows = Filtered(snapshot, replace(wanted, status=None)).rows(
         f"{moment} AS moment, evaluator, status, score, probability, count(*), total(cost)",
         "results_sums",
         "GROUP BY moment, evaluator, status, score, probability",
@@ -123,7 +123,7 @@ def by_label(
     known, (_, _, step) = all_series(snapshot), span_of(snapshot, wanted)
     labels: defaultdict[tuple[str, str, str], Scores] = defaultdict(_scores)
     firsts: dict[tuple[str, str], int] = {}
-    rows = Query(snapshot, replace(wanted, status="scored")).rows(
+    rows = Filtered(snapshot, replace(wanted, status="scored")).rows(
         "series, score, probability, count(*), min(at)",
         "results_series",
         "GROUP BY series, score, probability",
@@ -183,7 +183,7 @@ def _changes(
     before = replace(wanted, since=None, until=wanted.since, status="scored")
 
     def was_there(label: tuple[str, str]) -> bool:
-        earlier = Query(snapshot, replace(before, labels=(*wanted.labels, label)))
+        earlier = Filtered(snapshot, replace(before, labels=(*wanted.labels, label)))
         return wanted.since is not None and bool(earlier.rows("1", "results_series", "LIMIT 1"))
 
     return [{"at": at, "text": "=".join(one)} for at, one in later if not was_there(one)]
@@ -197,7 +197,7 @@ def all_series(snapshot: Snapshot) -> dict[int, ResultSeries]:
 
 def score_range(snapshot: Snapshot, metric: str) -> tuple[float, float]:
     """Return the range of a metric's scores, with 0 and 1."""
-    ((lowest, highest),) = Query(snapshot, Filter(metric=metric)).rows(
+    ((lowest, highest),) = Filtered(snapshot, Filter(metric=metric)).rows(
         "min(score), max(score)", "results_score"
     )
     return (min(0, lowest or 0), max(1, highest or 1))

@@ -19,7 +19,7 @@ from streams.monitoring.series import IDLE_SECONDS, LONGEST_SECONDS
 from streams.monitoring.statistics.sequences import Answer, DifferenceSequence
 from streams.store.charts import ResultSeries, all_series
 from streams.store.database import Snapshot
-from streams.store.query import Filter, Query, parse
+from streams.store.query import Filter, Filtered, parse
 from streams.store.records import milliseconds
 
 MAX_EVALUATORS_SHOWN: Final = 8
@@ -77,8 +77,8 @@ def look(
 ) -> Verdict:
     """Compare the live answers of a filter that have two values of a label.
 
-    The question are the options of `judgestream compare` or the query of a URL, by the same names.
-    The answers are taken in the order in which they reached the store, so each look continues the one before;
+    The query has the options of `judgestream compare`, by name, as strings. The answers are taken in the
+    order in which they reached the store, so each look continues the one before;
     those with one value of the label `cluster`, or sampled together, count once. Scores and the share of
     answers without a score are compared with half of alpha each; "no worse" needs both, "worse" one.
 
@@ -157,7 +157,7 @@ def _label(text: str) -> tuple[str, tuple[str, str]]:
 def _rows(
     snapshot: Snapshot, wanted: Filter, query: Mapping[str, str], side: int, pair: tuple[str, str]
 ) -> list[sqlite3.Row]:
-    some = Query(snapshot, replace(wanted, labels=(pair,)))
+    some = Filtered(snapshot, replace(wanted, labels=(pair,)))
     value = "(SELECT value FROM json_each(results.labels) WHERE key = ?)"
     return snapshot.execute(
         f"SELECT id, {side} AS side, evaluator, status, score, probability, judged, "

@@ -23,7 +23,7 @@ from streams.monitoring.statistics.people import (
 )
 from streams.store.charts import ResultSeries, all_series
 from streams.store.database import Snapshot
-from streams.store.query import Filter, Query
+from streams.store.query import Filter, Filtered
 from streams.store.records import milliseconds, number_of
 from streams.store.views.agreement import Agreement, agreements, choice
 from streams.store.views.labels import Scales, all_labels, is_boolean
@@ -228,7 +228,7 @@ def _judged(
 ) -> dict[tuple[str, str], JudgedSeries]:
     series: dict[tuple[str, str], JudgedSeries] = {}
     columns = "series, score, probability"
-    answers = Query(snapshot, Filter(status="scored"))
+    answers = Filtered(snapshot, Filter(status="scored"))
     rows = answers.rows(f"{columns}, count(*)", "results_series", f"GROUP BY {columns}")
     for place, score, probability, count in rows:
         metric, fingerprint, model, stratum, _ = known[place]

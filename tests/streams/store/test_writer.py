@@ -20,7 +20,7 @@ from streams.errors import BadFilterError, StoreDamagedError, StoreError, StoreF
 from streams.store import charts, verdicts
 from streams.store.charts import HOUR_MS
 from streams.store.database import Snapshot, StoreReader, file_bytes, open_writer, set_aside
-from streams.store.query import Filter, Query, parse
+from streams.store.query import Filter, Filtered, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds
 from streams.store.writer import MAX_LABEL_VALUES, StoreWriter
 from tests.streams.results import START, at, numbered, scored
@@ -101,11 +101,11 @@ def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(store: StoreF
     store.write(result_record(scored(1, 4)))
     reader = StoreReader(store.path)
     with reader.snapshot() as snapshot:
-        assert Query(snapshot, Filter()).count() == 1
+        assert Filtered(snapshot, Filter()).count() == 1
     set_aside(store.path)
     store.write()
     with reader.snapshot() as snapshot:
-        assert Query(snapshot, Filter()).count() == 0
+        assert Filtered(snapshot, Filter()).count() == 0
 
 
 def test_too_few_file_descriptors_are_named(store: StoreFile, request: pytest.FixtureRequest) -> None:
@@ -134,9 +134,9 @@ def test_any_words_can_be_searched(text: str) -> None:
         store.write(result_record(result), task_record(result, answer=words))
         with store.snapshot() as snapshot:
             for query, found in (("prompt_version", 1), ("_private", 1), ("prompt_none", 0), ("_", 1)):
-                assert Query(snapshot, parse({"q": query}, [], START)).count() == found, query
+                assert Filtered(snapshot, parse({"q": query}, [], START)).count() == found, query
             with contextlib.suppress(BadFilterError):
-                Query(snapshot, parse({"q": text}, [], START)).count()
+                Filtered(snapshot, parse({"q": text}, [], START)).count()
 
 
 def test_a_slow_query_is_interrupted(store: StoreFile) -> None:
@@ -306,7 +306,7 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
     with StoreReader(tmp_path / "s").snapshot() as snapshot:
         for wanted in _FILTERS:
             fitting = [one for one in results if _fits(one, wanted)]
-            assert Query(snapshot, wanted).count() == len(fitting), wanted
+            assert Filtered(snapshot, wanted).count() == len(fitting), wanted
             found, by_label = (draw(snapshot, wanted, _scale) for draw in (charts.charts, charts.by_label))
             numbers = [count for one in found["scores"].values() for count in one["scores"].values()]
             assert sum(numbers) == len(fitting), wanted

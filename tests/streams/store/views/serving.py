@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
 from schemas import Alert, Label, Selection
 from streams.store import verdicts
@@ -41,8 +41,26 @@ TRACES = "https://traces.example/t/{trace_id}?s={span_id}"
 RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
 
 
+def explorer_of(path: Path) -> Explorer:
+    return Explorer(
+        reader=StoreReader(path),
+        scales=SCALES,
+        links=Links(TRACES, RECORDS, "qa.scores"),
+        product_labels=("prompt_version",),
+        now=lambda: NOW,
+    )
+
+
 @asynccontextmanager
-async def _served(port: Port, app: web.Application) -> AsyncIterator[tuple[ClientSession, str]]:
+async def served(
+    shown: Explorer, *further: Review, auth: BasicAuth | None = None, refusal: str | None = None
+) -> AsyncIterator[tuple[ClientSession, str]]:
+    """Serve pages on loopback; yield a client and the address."""
+    port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
+    app = port.application()
+    shown.add_to(app, refusal=refusal)
+    for one in further:
+        one.add_to(app)
     await port.start(app)
     try:
         async with ClientSession() as session:
@@ -51,30 +69,9 @@ async def _served(port: Port, app: web.Application) -> AsyncIterator[tuple[Clien
         await port.stop()
 
 
-@asynccontextmanager
-async def explorer(
-    path: Path,
-    *,
-    auth: BasicAuth | None = None,
-    refusal: str | None = None,
-    product_labels: Any = (),
-    made: list[Explorer] | None = None,
-) -> AsyncIterator[tuple[ClientSession, str]]:
-    """Serve a store on loopback; yield a client and the address."""
-    port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
-    shown = Explorer(
-        reader=StoreReader(path),
-        scales=SCALES,
-        links=Links(TRACES, RECORDS, "qa.scores"),
-        product_labels=product_labels,
-        now=lambda: NOW,
-    )
-    if made is not None:
-        made.append(shown)
-    app = port.application()
-    shown.add_to(app, refusal=refusal)
-    async with _served(port, app) as served:
-        yield served
+def explorer(path: Path, **access: Any) -> AbstractAsyncContextManager[tuple[ClientSession, str]]:
+    """Serve a store's explorer."""
+    return served(explorer_of(path), **access)
 
 
 @asynccontextmanager
@@ -86,18 +83,8 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
         published.append(label)
         StoreFile(path).write(label)
 
-    port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
-    app = port.application()
-    shown = Explorer(
-        reader=StoreReader(path),
-        scales=SCALES,
-        links=Links(TRACES, RECORDS, "qa.scores"),
-        product_labels=("prompt_version",),
-        now=lambda: NOW,
-    )
-    shown.add_to(app)
-    Review(explorer=shown, publish=publish, who="ann").add_to(app)
-    async with _served(port, app) as (session, url):
+    shown = explorer_of(path)
+    async with served(shown, Review(explorer=shown, publish=publish, who="ann")) as (session, url):
         yield session, url, published
 
 
