@@ -152,10 +152,16 @@ class Evaluator:
             cached = None if entry is None else from_entry(entry, self._common(task, [], is_asked=False))
             if cached is not None:
                 return cached
-            prepared = await self._prepared(task)
+            size = reading_size(task)
+            prepared: ChatRequest | Outcome
+            if self._process is not None:
+                seconds = self._process.seconds
+                prepared = await self._process.call(seconds, self.metric.prepare, task)
+            else:
+                prepared = await run_limited(size, self._verification_seconds, self.prepare, task)
             if isinstance(prepared, ChatRequest):
                 is_asked = True
-                prepared = await self._asked(task, prepared, ask or self._complete, replies)
+                prepared = await self._asked(task, size, prepared, ask or self._complete, replies)
             result = _result(prepared, self._common(task, replies, is_asked=is_asked))
             if cache is not None and replies:
                 cache.put(key, cache_entry(result))
@@ -214,14 +220,8 @@ class Evaluator:
                 return UnscoredOutcome("too_long", evidence={"estimated_tokens": tokens, "limit": limit})
         return request
 
-    async def _prepared(self, task: JudgeTask) -> ChatRequest | Outcome:
-        if self._process is not None:
-            prepared: Outcome = await self._process.call(self._process.seconds, self.metric.prepare, task)
-            return prepared
-        return await run_limited(reading_size(task), self._verification_seconds, self.prepare, task)
-
     async def _asked(
-        self, task: JudgeTask, request: ChatRequest, ask: Ask, replies: list[ChatReply]
+        self, task: JudgeTask, size: int, request: ChatRequest, ask: Ask, replies: list[ChatReply]
     ) -> Outcome:
         """Ask until the reply is valid or the repair attempts are used up.
 
@@ -244,7 +244,7 @@ class Evaluator:
                     raise unrepaired(problem, replies[-1].text, repairs - 1) from error
                 raise
             replies.append(reply)
-            outcome, problem = await self._interpreted(task, reply.text)
+            outcome, problem = await self._interpreted(task, size, reply.text)
             if objected is not None:
                 return outcome or objected
             if outcome is not None and (not problem or repairs >= self._repair_attempts):
@@ -254,12 +254,11 @@ class Evaluator:
             objected, repairs = outcome, repairs + 1
             asking = repair_request(request, reply.text, problem)
 
-    async def _interpreted(self, task: JudgeTask, reply: str) -> tuple[Outcome | None, str]:
+    async def _interpreted(self, task: JudgeTask, size: int, reply: str) -> tuple[Outcome | None, str]:
         """Return the outcome of a reply, if any, and what the judge must repair, or ""."""
-        size = reading_size(task) + size_of(reply)
         seconds, interpret = self._verification_seconds, self.metric.interpret
         try:
-            outcome = await run_limited(size, seconds, interpret, task, reply)
+            outcome = await run_limited(size + size_of(reply), seconds, interpret, task, reply)
         except InvalidVerdictError as error:
             return None, error.detail
         return outcome, (isinstance(outcome, ScoredOutcome) and outcome.objection) or ""

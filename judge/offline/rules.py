@@ -46,7 +46,6 @@ DIMENSIONS: Final = 256
 _BUILT_IN: Final = frozenset({COVERAGE_SCHEMA.name, RELEVANCE_SCHEMA.name})
 _MIN_CLAIM_WORDS = 3
 _CANDIDATES = 8
-_KEY_CHARS = 4
 _WITH_FLAW = 4
 _FOOTNOTE = re.compile(r"\[\^?\d[\d\s,;\u2013-]{0,40}\]")
 _NO_CLAIM = re.compile(

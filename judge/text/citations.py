@@ -184,7 +184,7 @@ def _lines(answer: str) -> tuple[list[tuple[int, str]], list[str]]:
         listing = listing or (len(line) <= _MAX_HEADING_CHARS and _HEADING.fullmatch(line) is not None)
         if listing or _FOOTNOTE.match(line):
             listed.append(line)
-        else:
+        elif line and not line.isspace():
             own.append((offset, line))
         offset += len(line) + 1
     return own, listed

@@ -129,11 +129,6 @@ def has_words(text: str) -> bool:
     return _ALPHANUMERIC.search(text) is not None and bool(word_texts(text))
 
 
-def has_content(text: str) -> bool:
-    """Return whether a text has a content word."""
-    return any(map(is_content, word_texts(text)))
-
-
 def is_content(word: str) -> bool:
     """Return whether a folded word is a content word: no stop word, no single letter."""
     return word not in STOP_WORDS and (len(word) > 1 or not word.isalpha() or is_unspaced(word))
