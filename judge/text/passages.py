@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from judge.text.quantities import MAX_CHARS, MONTHS, Quantity, Token, quantities, tokens
-from judge.text.words import STOP_WORDS, each_word, fold, folded_words, is_content, sentences, word_texts
+from judge.text.words import STOP_WORDS, fold, folded_words, is_content, sentences, word_texts
 from schemas import ContradictionKind
 
 MAX_SENTENCES: Final = 8
@@ -37,7 +37,7 @@ _KINDS: Final[dict[str, ContradictionKind]] = {
 _STEM_CHARS: Final = 4
 _MAX_STEMMED_CHARS: Final = 40
 # The longest usual ending that leaves a stem.
-_ENDING: Final = re.compile(rf"(?<={'.' * _STEM_CHARS})(?:{'|'.join(sorted(set(each_word('endings'))))})\Z")
+_ENDING: Final = re.compile(rf"(?<={'.' * _STEM_CHARS})(?:{'|'.join(sorted(folded_words('endings')))})\Z")
 _NEGATIONS: Final = folded_words("negations")
 _NOT_ONLY: Final = folded_words("not_only")
 _FILLERS: Final = folded_words("fillers")
