@@ -145,7 +145,7 @@ class _Count:
 
     def __init__(self, prompt: LibraryPrompt, counts: Counts, inputs: Inputs) -> None:
         self._counts = counts
-        self._inputs = inputs
+        self._quotes = QuoteCheck(prompt.quotes, inputs)
         self._context = inputs.context or {}
         self._findings = Findings()
         self._texts = prompt.quotes
@@ -187,14 +187,14 @@ class _Count:
     def _checked(self, where: str, item: Item) -> Item | None:
         """Return the verified item; None if it names nothing that exists."""
         counts, findings = self._counts, self._findings
-        own, inputs = item.get(self._own), self._inputs
+        own, quotes = item.get(self._own), self._quotes
         if counts.every:
             if not isinstance(own, str) or own not in self._context:
                 problem = f"{where}: {quoted(str(own))} is not a text of the context"
                 findings.correct("span_not_in_page", problem)
                 return None
-            inputs = Inputs("", "", context={own: self._context[own]})
-        elif not self._is_quoted(self._own, item, inputs):
+            quotes = QuoteCheck(self._texts, Inputs("", "", context={own: self._context[own]}))
+        elif not quotes.has(self._own, own):
             findings.not_found(f"{where}.{self._own}", own, f"the {self._texts[self._own]}")
             findings.correct("span_not_in_answer", f"{where}: {quoted(str(own))} is not in the text")
             return None
@@ -204,7 +204,7 @@ class _Count:
             span = item.get(key)
             if span is None and counts.optional:
                 continue
-            if not self._is_quoted(key, item, inputs):
+            if not quotes.has(key, span):
                 findings.not_found(f"{where}.{key}", span, f"the {self._texts[key]}")
                 problem = f"{where}: {quoted(str(span))} is not in the text, so it does not count"
                 findings.correct("span_not_in_page", problem)
@@ -215,9 +215,6 @@ class _Count:
             if counts.compare and findings.contradict(where, (said, said), (told, told), names=names):
                 return {**item, counts.holds: False}
         return item
-
-    def _is_quoted(self, key: str, item: Item, inputs: Inputs) -> bool:
-        return QuoteCheck(self._texts, inputs).has(key, item.get(key))
 
     def _distinct(self, items: Sequence[Item]) -> list[Item]:
         """Return the distinct items; one listed twice with different results is invalid."""
