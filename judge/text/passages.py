@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from judge.text.quantities import MAX_CHARS, MONTHS, Quantity, Token, quantities, tokens
+from judge.text.quantities import MAX_CHARS, MONTHS, NUMBERED, Quantity, Token, quantities, tokens
 from judge.text.words import STOP_WORDS, fold, folded_words, is_content, sentences, word_texts
 from schemas import ContradictionKind
 
@@ -46,8 +46,6 @@ _ANSWERS: Final = dict.fromkeys(folded_words("yes") | folded_words("true"), True
 )
 _FOOTNOTE = re.compile(r"\[\^?\d{1,4}\]")
 _FIRST_WORD = re.compile(r"\W*([^\W\d_]+)(?=\s*(?:[,.;:!\u3002\u3001-]|\Z))")
-# A number with the sign before it and the words after it, which may be its unit.
-_NUMBERED = re.compile(r"(?:minus\s)?[^\w\s]?\d[\w.,:/]*(?:\W{1,3}[^\W\d_]+){0,3}")
 _SPELLED_NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen twenty"
@@ -106,8 +104,8 @@ class Passage:
 
     @cached_property
     def numbered(self) -> frozenset[str]:
-        """Its numbers with the words after them."""
-        return frozenset(_NUMBERED.findall(fold(self.text)))
+        """Its numbers with their units."""
+        return frozenset(NUMBERED.findall(fold(self.text)))
 
     @cached_property
     def may_negate(self) -> bool:

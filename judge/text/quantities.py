@@ -68,6 +68,12 @@ _MAGNITUDES: Final[Mapping[str, float]] = {
     for factor, names in read_data("units.toml")["magnitudes"].items()
     for name in names.split()
 }
+_AFTER: Final = "|".join(
+    re.escape(name).replace("_", r"\W{1,3}")
+    for name in sorted({*_UNITS, *_MAGNITUDES, "de"}, key=len, reverse=True)
+)
+NUMBERED: Final = re.compile(rf"(?:minus\s)?[^\w\s]?\d[\w.,:/]*(?:\W{{0,3}}(?:{_AFTER})(?!{_LETTER})){{0,3}}")
+"""A number with the sign before it, and the magnitudes and units after it: equal ones agree."""
 _UNSURE: Final = frozenset({"m", "mm", "b", "t"})
 """A magnitude, a unit or neither."""
 _SIGNS: Final = frozenset("$\u20ac\u00a3\u00a5\u20b9\u20ba")
