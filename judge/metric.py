@@ -194,11 +194,7 @@ class Metric(Protocol):
         """Build the judge's request, or return the outcome if no call is needed."""
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the judge's reply into a checked verdict.
-
-        Raises:
-            InvalidVerdictError: The reply is invalid; the detail says what the judge must repair.
-        """
+        """Turn the judge's reply into a checked verdict; InvalidVerdictError says what to repair."""
 
 
 def build_task(
@@ -216,8 +212,6 @@ def build_task(
     Args:
         source: The event's record; its topic is part of the result's id.
         recorded_at: The record's timestamp, used if the event has no time.
-        sampled_at: Now.
-        replay_id: None for the live stream.
     """
     return JudgeTask(
         result_id=result_id(
@@ -246,12 +240,7 @@ def unsampled_task(
     number: int = 0,
     policy: str = "every event",
 ) -> JudgeTask:
-    """Build the task of an event that was not sampled; its sampling probability is 1.
-
-    Args:
-        source: Used as topic, such as a file's name.
-        number: Used as offset, from 0.
-    """
+    """Build the task of an event that was not sampled; `source` is its topic and `number` its offset."""
     return build_task(
         event,
         metric,

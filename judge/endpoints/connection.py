@@ -162,15 +162,11 @@ async def post(
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
-    """An endpoint's list of models.
-
-    Args:
-        names: None if the reply has no list: many gateways have none, and some keys may not read it.
-        date: The `Date` header, unless the reply comes from a cache.
-    """
+    """An endpoint's list of models, and its `Date` header, unless the reply comes from a cache."""
 
     status: int
     names: tuple[str, ...] | None
+    """None if the reply has no list: many gateways have none, and some keys may not read it."""
     date: str | None = None
 
 

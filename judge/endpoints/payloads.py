@@ -143,12 +143,7 @@ _SHOWN_BYTES = 200
 
 
 class NoCompletionError(Exception):
-    """The body is not a chat completion.
-
-    Args:
-        body: The decoded body, if a gateway returned an error with a success status; `status` is that of its
-            backend.
-    """
+    """The body is no chat completion; `body` and `status` are those of a gateway's backend, if it failed."""
 
     def __init__(self, start: str, usage: Usage, *, body: object = None, status: int = 0) -> None:
         super().__init__(start)

@@ -31,7 +31,6 @@ class JudgingOptions:
     Args:
         max_in_flight: Concurrent calls over all endpoints; at least 1.
         max_output_tokens: Limit of a reply; None: the metric's own.
-        repair_attempts: How often the judge may repair an invalid reply; 0 or more.
         verification_seconds: Time limit for processing an event's texts or a reply; above 0.
     """
 

@@ -55,14 +55,11 @@ _T = TypeVar("_T")
 class VerdictCache(Protocol):
     """A bounded store of entries by key: `MemoryCache` or `FileCache`."""
 
-    def get(self, key: str) -> bytes | None:
-        """Return an entry, or None."""
+    def get(self, key: str) -> bytes | None: ...
 
-    def put(self, key: str, entry: bytes) -> None:
-        """Store an entry; may evict the least recently used one."""
+    def put(self, key: str, entry: bytes) -> None: ...
 
-    def close(self) -> None:
-        """Release all resources."""
+    def close(self) -> None: ...
 
 
 class MemoryCache:
@@ -91,15 +88,10 @@ class MemoryCache:
 class FileCache:
     """Cache in a file, which survives restarts; evicts the least recently used entries.
 
-    The file is an SQLite database of JSON entries (`diskcache` unpickles its own: CVE-2025-69872). Workers on
-    one machine may share it. A failure never blocks judging: a file that cannot be read is renamed and
-    replaced at the start; a read or write that fails later is counted and skipped, and only the first of
-    consecutive ones is logged.
-
-    Args:
-        path: The file; created if missing, in an existing folder.
-        max_entries: At least 1; may be exceeded briefly.
-        on_failure: Called on each failed read or write, except while another worker writes.
+    The file is an SQLite database of JSON entries (`diskcache` unpickles its own: CVE-2025-69872), created in
+    an existing folder. Workers on one machine may share it. A failure never blocks judging: a file that
+    cannot be read is renamed and replaced at the start; a read or write that fails later is skipped, and
+    `on_failure` called, and only the first of consecutive ones is logged.
 
     Raises:
         JudgeConfigurationError: The file belongs to another program, or cannot be opened or created.
@@ -219,11 +211,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def make_private(path: Path) -> None:
-    """Create an SQLite file that only its owner may read, or take the rights of others from an existing one.
-
-    Raises:
-        OSError: It cannot be created.
-    """
+    """Create an SQLite file that its owner alone may read, or take others' rights from an existing one."""
     with suppress(FileExistsError):
         # An existing file is not opened: closing it would release SQLite's locks of this process.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

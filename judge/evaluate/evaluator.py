@@ -82,20 +82,15 @@ _TENTHS: Final = ((_LETTERS, 3), (_ASCII_OTHERS, 10), *zip(_LEADS, (10, 20, 30),
 
 
 class Evaluator:
-    """Judges one metric at one endpoint.
+    """Judges one metric at one endpoint; the caller closes endpoint, cache and process.
 
     Args:
-        chat: The endpoint, which the caller closes; None: a code metric, which asks none.
-        parameters: Sampling parameters of the endpoint (temperature, seed, ...); they override the metric's
-            own.
-        max_output_tokens: Limit of a reply; None: the metric's own.
-        context_tokens: The model's context window, input and reply together; a longer request is `Unscored`.
-            None: unknown.
-        repair_attempts: How often the judge may repair an invalid reply; 0 or more.
-        cache: The caller closes it.
+        chat: None: a code metric, which asks no endpoint.
+        parameters: Sampling parameters of the endpoint; they override the metric's own.
+        max_output_tokens: None: the metric's own limit.
+        context_tokens: The model's window, input and reply together; a longer request is `Unscored`.
         verification_seconds: Time limit for processing an event's texts or a reply; above 0.
-        process: Child process for a code metric's own code, which the caller closes; None: run it in this
-            process.
+        process: Child process for a code metric's own code; None: run it in this process.
     """
 
     def __init__(
@@ -129,15 +124,11 @@ class Evaluator:
         """The evaluator of all its results."""
 
     async def judge(self, task: JudgeTask, ask: Ask | None = None) -> Result:
-        """Judge one answer. A failure that concerns only this event is a result.
-
-        Args:
-            ask: Makes the calls to the endpoint; None: directly.
+        """Judge one answer, by calls of `ask` (None: directly). A failure of this event alone is a result.
 
         Raises:
             JudgeUnavailableError: The endpoint cannot answer now; try again later.
             JudgeConfigurationError: No event can be judged with this configuration.
-            ValueError: The task belongs to another metric.
         """
         if task.metric != self.metric.name:
             raise ValueError(
@@ -174,13 +165,7 @@ class Evaluator:
             return Failed(error_type=error_type, detail=_truncated(detail), **common)
 
     async def try_neutral(self, ask: Ask) -> None:
-        """Judge the neutral event with one call, to test whether this metric can be judged.
-
-        Raises:
-            JudgeUnavailableError: The endpoint cannot answer now.
-            JudgeConfigurationError: The endpoint refuses the call because of the configuration.
-            EventError: It refuses the neutral event, or its reply is invalid.
-        """
+        """Judge the neutral event with one call; raise what keeps this metric from being judged."""
         task = neutral_task(self.metric, now=self._clock())
         prepared = self.prepare(task)
         if isinstance(prepared, ChatRequest):
@@ -223,12 +208,9 @@ class Evaluator:
     async def _asked(
         self, task: JudgeTask, size: int, request: ChatRequest, ask: Ask, replies: list[ChatReply]
     ) -> Outcome:
-        """Ask until the reply is valid or the repair attempts are used up.
+        """Ask until the reply is valid, or raise InvalidVerdictError after the last repair attempt.
 
         An outcome with an objection is sent back once; it is used if the next reply is invalid.
-
-        Raises:
-            InvalidVerdictError: No reply is valid.
         """
         objected: Outcome | None = None
         problem = ""

@@ -75,11 +75,10 @@ class TextLimits:
 
 
 class GuardedMetric:
-    """Wraps a metric and passes it bounded, redacted texts.
+    """Wraps a metric and passes it bounded, redacted texts, which its results quote.
 
-    Texts are redacted when the task is created, so the task topic holds redacted texts, and again when it is
-    judged, because a task may be older than the setting. Spans are verified against the redacted texts, and
-    results quote only these.
+    Texts are redacted when the task is created, and again when it is judged, as it may be older than the
+    setting.
     """
 
     def __init__(self, metric: Metric, *, redactor: Redactor, limits: TextLimits) -> None:
@@ -152,12 +151,7 @@ def redactor(kinds: Iterable[Kind]) -> Redactor:
 
 
 def load_names(model: str = NAMES_MODEL) -> None:
-    """Load the engine once, with a language model that is an installed package or a folder.
-
-    Raises:
-        JudgeConfigurationError: The engine or the model is not installed or cannot be loaded; neither is
-            downloaded.
-    """
+    """Load the engine once, with a model that is an installed package or a folder; nothing is downloaded."""
     _engine(model)
 
 

@@ -73,13 +73,9 @@ class UnknownCallError(EventError):
 async def run_limited(
     size: int, seconds: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Call a function over untrusted texts: inline if they are short, else in a shared child process.
+    """Call a function over texts of a `reading_size`: inline if they are short, else in a shared child.
 
-    Args:
-        size: Size of the texts (`judge.metric.reading_size`).
-        seconds: Time limit in the child; above 0.
-        function: It, its arguments and its result must be picklable; otherwise a thread runs it, which is
-            abandoned, not ended, at the time limit.
+    What cannot be pickled is run by a thread, which is abandoned, not ended, at the time limit.
 
     Raises:
         EventError: `verification_timeout`: a limit of time or memory was exceeded; or raised by the function.
@@ -125,9 +121,7 @@ class Child:
     """One child process for one call at a time; it starts with the first call, and again after a kill.
 
     Args:
-        name: Name of the thread that waits for it.
         memory_bytes: Limit of its data segment.
-        niceness: Added to its niceness, 0 to 19.
         first: Called when it has started, within 60 s. Exceptions are ignored; later calls meet the cause.
         counts_first: Whether the memory of `first` counts against the limit.
         failure: `error_type` and text of an exceeded limit.
@@ -155,11 +149,7 @@ class Child:
     async def call(self, seconds: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a function in the process; waiting for earlier calls does not count for the time limit.
 
-        Raises:
-            LimitError: It exceeded a limit, or ended the process.
-            UnknownCallError: It, its arguments or its result cannot be pickled, or it is unknown there.
-            EventError: It raised one.
-            RuntimeError: It raised another exception; contains its type and text.
+        Raises what `run_limited` does, besides LimitError and UnknownCallError.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._exchange, seconds, (function, args, kwargs))

@@ -15,13 +15,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """A model's prices, in USD per million tokens.
-
-    Args:
-        input_usd: Input that was not cached.
-        output_usd: Output.
-        cached_usd: Input from the endpoint's prompt cache; None: as other input.
-    """
+    """A model's prices, in USD per million tokens; `cached_usd`: cached input, None: as other input."""
 
     input_usd: float
     output_usd: float
@@ -39,11 +33,7 @@ class ModelPrice:
 
 @dataclass(frozen=True, slots=True)
 class ListedPrice:
-    """A model's price as published by its provider, with tiers and dates.
-
-    Providers are identified by the address (with `/v1`), so a self-hosted model with a known name has no
-    provider's price.
-    """
+    """A model's price as its provider, known by the address, publishes it, with tiers and dates."""
 
     model: str
     base_url: str
@@ -54,8 +44,7 @@ class ListedPrice:
         return _cost_usd(self.model, self.base_url, usage.input_tokens, cached, usage.output_tokens)
 
 
-# Each call is priced twice in quick succession (metric and result). Few entries, because some prices depend
-# on the time of day.
+# Each call is priced twice in quick succession. Few entries, because prices may depend on the time of day.
 @lru_cache(maxsize=64)
 def _cost_usd(model: str, base_url: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
     # Imported on first use: the list takes 0.15 s and 30 MiB.
@@ -84,14 +73,7 @@ _FREE = ModelPrice(input_usd=0.0, output_usd=0.0)
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Prices by endpoint, else by model.
-
-    Pass one to get `cost_usd` on results. Only the offline judge has a built-in price, 0.
-
-    Args:
-        prices: By model name.
-        endpoints: By endpoint name; they take precedence.
-    """
+    """Prices by endpoint, else by model, for `cost_usd` on results; the offline judge alone has one, 0."""
 
     prices: Mapping[str, Price] = field(default_factory=dict)
     endpoints: Mapping[str, Price] = field(default_factory=dict)

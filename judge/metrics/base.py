@@ -122,15 +122,11 @@ def yes_or_no(*, good: bool = True) -> Scale:
 
 
 def read_scale(result: Any, score_range: tuple[float, float], *, good: Any = None) -> Scale:
-    """Return the scale of a metric's results.
+    """Return the scale of a `ResultType`; PromptPackError if it is invalid.
 
     Args:
-        result: A `ResultType`, as a prompt pack or a function's settings name it.
         score_range: Lowest and highest score of a number.
         good: For `boolean`: the good value, which has the number 1; default: true.
-
-    Raises:
-        PromptPackError: The result is invalid.
     """
     if result == "boolean":
         if good is not None and not isinstance(good, bool):
@@ -174,13 +170,9 @@ def _numbered(result: Any) -> dict[Any, Any]:
 
 
 def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, float]:
-    """Return a score range, given as a pair or as a mapping with `min` and `max`.
+    """Return a score range, given as a pair or as a mapping with `min` and `max`; else raise PromptPackError.
 
-    Args:
-        is_number: Whether scores and ends need not be whole numbers.
-
-    Raises:
-        PromptPackError: It is invalid or too wide.
+    `is_number`: scores and ends need not be whole numbers.
     """
     ends: Any = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
     kinds, word = ((int, float), "numbers") if is_number else ((int,), "whole numbers")
@@ -241,11 +233,7 @@ class BaseMetric(ABC):
         """Build the judge's request, or return the outcome if no call is needed."""
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - for those that ask a judge
-        """Turn the judge's reply into a checked verdict.
-
-        Raises:
-            InvalidVerdictError: The reply is invalid; the detail says what to repair.
-        """
+        """Turn the judge's reply into a checked verdict; InvalidVerdictError says what to repair."""
         raise InvalidVerdictError("no judge is used")
 
     def score_of(self, said: object) -> bool | float | str:

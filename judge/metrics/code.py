@@ -98,17 +98,13 @@ def number_of_label(text: str, label: str, factor: float = 1.0) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A row of the table of checks.
-
-    Args:
-        find: The function: the texts, then the options.
-        default_range: The range of numbers, to which values are clipped; None: true and false.
-        uses: The texts that it examines; None: the one named by the option `of`.
-    """
+    """A row of the table of checks: a function of the texts, then the options."""
 
     find: Callable[..., Finding]
     default_range: tuple[float, float] | None = None
+    """The range of numbers, to which values are clipped; None: true and false."""
     uses: tuple[EventField, ...] | None = None
+    """The texts that it examines; None: the one named by the option `of`."""
 
 
 CHECKS: Final[Mapping[str, Check]] = {
@@ -124,14 +120,12 @@ CHECKS: Final[Mapping[str, Check]] = {
 
 
 class CodeMetric(BaseMetric):
-    """A metric decided by one of `CHECKS`.
+    """A metric decided by one of `CHECKS`, with its options.
 
     Args:
-        check: A key of `CHECKS`.
         score_range: Ends of a scale of numbers; None: the check's own.
         of: The text that it examines.
         good: Whether a match is good.
-        options: Further arguments of the check.
     """
 
     def __init__(

@@ -77,13 +77,7 @@ def _place(item: Verified) -> Place | None:
 
 
 class CoverageChecks:
-    """Verifies the items of one verdict.
-
-    Args:
-        reference: The reference, not blank.
-        answer: The judged answer, not blank.
-        question: The question; its words are no evidence in the answer.
-    """
+    """Verifies the items of one verdict; words of the question are no evidence in the answer."""
 
     def __init__(self, *, reference: str, answer: str, question: str) -> None:
         self.findings = Findings()
@@ -194,10 +188,7 @@ class CoverageChecks:
         return found
 
     def _doubt(self, stated: Place, told: Passage) -> str | None:
-        """Return why the answer's sentences around a span do not state a span of the reference.
-
-        Each sentence of the span must be stated, by words that the question does not have if there are any.
-        """
+        """Return why an answer's sentences do not state all sentences of a span, by words of its own."""
         text = self._reference.text
         if self._doubts.refuses(told) and not self._doubts.refuses(self._reference.around(stated)):
             doubt: str | None = "it refuses an answer or announces one"

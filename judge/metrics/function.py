@@ -45,16 +45,8 @@ class Score:
 class FunctionMetric(BaseMetric):
     """A metric decided by a user's function, which runs only in a child process.
 
-    The function takes an event and returns a number, a boolean, a label, a `Score` or None (unscored).
-
-    Args:
-        target: `package.module:function`; the function may be asynchronous.
-        scale: Its possible results.
-        seconds: Time limit of one call, above 0; importing its module may take 60 s.
-        memory_mb: Memory limit of its process, in MiB.
-
-    Raises:
-        JudgeConfigurationError: There is no such module, or it has no such function.
+    The function takes an event and returns a number, a boolean, a label, a `Score` or None (unscored). See
+    `python_metric`; JudgeConfigurationError if there is no such module or function.
     """
 
     def __init__(
@@ -74,11 +66,7 @@ class FunctionMetric(BaseMetric):
         )
 
     def prepare(self, task: JudgeTask) -> Outcome:
-        """Call the function.
-
-        Raises:
-            EventError: It cannot be imported, raised an exception, or returned an invalid value.
-        """
+        """Call the function; EventError if it cannot be imported, raised, or returned an invalid value."""
         score = self._call(task)
         if score.value is None:
             return UnscoredOutcome("missing_input")

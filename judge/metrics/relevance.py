@@ -74,13 +74,7 @@ RELEVANCE_SCHEMA = object_schema(
 
 
 class Relevance(BuiltInMetric):
-    """The metric `relevance`.
-
-    Args:
-        citation_pattern: A regular expression for other citations; its first group is a page's number or a
-            document's name.
-        without_citations: Result of an answer without citations.
-    """
+    """The metric `relevance`; see `Citing.pattern` and `WithoutCitations` for its options."""
 
     options = ("pack", "citation_pattern", "without_citations")
     needs = ("context",)

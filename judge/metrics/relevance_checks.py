@@ -153,10 +153,7 @@ class RelevanceChecks:
         return claims
 
     def _omitted(self, kept: Mapping[Place, Verified]) -> list[Verified]:
-        """Return the claims with citations of which the judge lists less than half of the words.
-
-        A listed claim with another line's pages does not count, because this line's pages were not examined.
-        """
+        """Return the claims of which the judge lists less than half of the words, with the same pages."""
         by_pages: dict[tuple[int, ...], Stretches] = {}
         omitted = []
         for claim in self._tagged:
@@ -206,10 +203,7 @@ class RelevanceChecks:
     def _locate(
         self, given: ListedClaim, kept: Mapping[Place, Verified], used: set[int]
     ) -> tuple[Quotation, int | None] | None:
-        """Return the place of a claim, and the tagged claim that contains it.
-
-        Of several places, prefers an unused one in a tagged claim with the pages that the judge names.
-        """
+        """Return the best place of a claim, unused and with the pages that the judge names, and its owner."""
         best: tuple[Quotation, int | None] | None = None
         best_rank = (False,) * 4
         span = given.claim_span
@@ -311,11 +305,7 @@ class RelevanceChecks:
         return True
 
     def _doubt(self, claim: Passage, sentence: Passage, page: int, support: Passage) -> str | None:
-        """Return why a page's sentences do not support a claim; None if they may.
-
-        A claim of less than half of its sentence, or that says no more than the question, is compared as the
-        whole sentence.
-        """
+        """Return why a page does not support a claim, or the sentence that it is a small part of."""
         for text in dict.fromkeys((claim, sentence)):
             empty = self._doubts.is_empty(text)
             if empty is not None:

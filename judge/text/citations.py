@@ -91,8 +91,7 @@ def tagged_claims(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
     """Return the claims of an answer that end with a citation, in order.
 
     A tag ends the claim before it, so a line may have several claims. A line with only a tag belongs to the
-    text line before it, and so does a tag at the start of a line with further tags; a single tag at the start
-    belongs to its line. A tag without text is dropped.
+    text before it, as does a tag at the start of a line with others; a single one belongs to its line.
     """
     return tuple(claim for claim in _read(answer, citing).segments if claim.pages)
 

@@ -1,10 +1,9 @@
 """Find quotations that were not copied character by character. Pure.
 
 Models drop bold marks and footnotes, correct typos, join hyphenated words, omit words with "...", prefix the
-page and read a table row as a sentence; such a quotation is not invented. The search has three steps:
-literally; by letters and digits, without markup, punctuation, case and accents; by an alignment that
-tolerates
-a few slips, but no other number or negation. The match is a span of the text at word boundaries.
+page and read a table row as a sentence; such a quotation is not invented. It is searched literally; by
+letters and digits, without markup, punctuation, case and accents; by an alignment that tolerates a few slips, but no
+other number or negation. The match is a span of the text at word boundaries.
 """
 
 from __future__ import annotations

@@ -40,12 +40,7 @@ _MEANINGS = {"first": ("answer", "other"), "second": ("other", "answer")}
 
 
 class QuoteCheck:
-    """Searches quotations of a verdict in the texts of one event.
-
-    Args:
-        quotes: Keys of the verdict, at any depth, with the name of the quoted text.
-        inputs: The texts.
-    """
+    """Searches quotations in the texts of one event; `quotes`: keys of the verdict, with the quoted text."""
 
     def __init__(self, quotes: Mapping[str, TextName], inputs: Inputs) -> None:
         self._quotes = quotes

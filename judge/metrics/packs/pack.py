@@ -142,11 +142,7 @@ def _filled(template: Template, inputs: Inputs, event: str) -> str:
 
 
 def load_pack(path: Path) -> PromptPack:
-    """Load a prompt pack: `.yaml`, `.yml` or `.json` is the YAML dialect; anything else is Markdown.
-
-    Raises:
-        PromptPackError: It cannot be read, or is invalid.
-    """
+    """Load a prompt pack: `.yaml`, `.yml` or `.json` is the YAML dialect; anything else is Markdown."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_PACK_BYTES + 1)
@@ -159,15 +155,10 @@ def load_pack(path: Path) -> PromptPack:
 
 
 def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str) -> PromptPack:
-    """Parse a prompt pack from bytes; see `load_pack`.
+    """Parse a prompt pack from bytes; PromptPackError, which begins with `origin`, if it is invalid.
 
-    Args:
-        raw: The file: UTF-8 with or without a byte order mark, UTF-16 with one, else read as Windows-1252
-            with a warning. Mojibake ("â€™") is repaired with a warning.
-        origin: The pack's name in messages.
-
-    Raises:
-        PromptPackError: It is invalid.
+    They are UTF-8 with or without a byte order mark, UTF-16 with one, else read as Windows-1252 with a
+    warning. Mojibake ("â€™") is repaired with a warning.
     """
     try:
         text, warnings = decode(raw)
