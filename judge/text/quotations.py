@@ -2,8 +2,8 @@
 
 Models drop bold marks and footnotes, correct typos, join hyphenated words, omit words with "...", prefix the
 page and read a table row as a sentence; such a quotation is not invented. It is searched literally; by
-letters and digits, without markup, punctuation, case and accents; by an alignment that tolerates a few slips, but no
-other number or negation. The match is a span of the text at word boundaries.
+letters and digits, without markup, punctuation, case and accents; by an alignment that tolerates a few slips,
+but no other number or negation. The match is a span of the text at word boundaries.
 """
 
 from __future__ import annotations
