@@ -62,14 +62,11 @@ def load(folder: Path, text: str, **variables: str) -> Settings:
         ("monitor: {port: 7}", {}, "telemetry: {port: 7}", ["monitor.port"]),
         ("monitor: {port: 7}\ntelemetry:", {}, "telemetry: {port: 7}", ["monitor.port"]),
         (
-            "metrics: {coverage: &half {share: 0.5}, relevance: *half}",
-            {},
-            "metrics: {coverage: {rate: 0.5}, relevance: {rate: 0.5}}",
-            ["metrics.coverage.share"],
+            "metrics: {coverage: &half {share: 0.5}, relevance: *half}", {},
+            "metrics: {coverage: {rate: 0.5}, relevance: {rate: 0.5}}", ["metrics.coverage.share"],
         ),
         (
-            "",
-            {"METRICS__COVERAGE__SHARE": "0.25", "METRICS": "{relevance: {share: 0.5}}"},
+            "", {"METRICS__COVERAGE__SHARE": "0.25", "METRICS": "{relevance: {share: 0.5}}"},
             "metrics: {relevance: {rate: 0.5}, coverage: {rate: 0.25}}",
             ["metrics.relevance.share", "metrics.coverage.share"],
         ),
@@ -77,24 +74,17 @@ def load(folder: Path, text: str, **variables: str) -> Settings:
         (
             "outputs: {x: {kind: webhook}}",
             {"OUTPUTS__X__URL": "https://h", "OUTPUTS__X__SECRET_ENV": "S"},
-            "sinks: {x: {kind: webhook, url: 'https://h', secret_env: S}}",
-            ["outputs"],
+            "sinks: {x: {kind: webhook, url: 'https://h', secret_env: S}}", ["outputs"],
         ),
         (f"{SASL}, pass_env: P}}}}", {}, f"{SASL}, password_env: P}}}}", ["kafka.security.pass_env"]),
         (
-            f"{SASL}}}}}",
-            {"KAFKA__SECURITY__PASS_ENV": "P"},
-            f"{SASL}, password_env: P}}}}",
-            ["kafka.security.pass_env"],
+            f"{SASL}}}}}", {"KAFKA__SECURITY__PASS_ENV": "P"},
+            f"{SASL}, password_env: P}}}}", ["kafka.security.pass_env"],
         ),
     ],
-)
+)  # fmt: skip
 def test_an_old_name_means_the_new_one(
-    tmp_path: Path,
-    old: str,
-    variables: dict[str, str],
-    new: str,
-    names: list[str],
+    tmp_path: Path, old: str, variables: dict[str, str], new: str, names: list[str]
 ) -> None:
     """In the file and in variables the value is that of the new name, with one warning a place."""
     settings = load(tmp_path, old, **variables)
@@ -103,7 +93,7 @@ def test_an_old_name_means_the_new_one(
 
 
 def test_the_warning_names_both_and_the_end(tmp_path: Path) -> None:
-    settings = load(tmp_path, ENDPOINT).model_copy()
+    settings = load(tmp_path, ENDPOINT)
     what = "judge.endpoints.0.url is called judge.endpoints.0.base_url since 1.1; rename it before 1.2"
     assert settings.deprecated == (f"DEPRECATED: {what}",)
     assert load(tmp_path, "").deprecated == ()

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from schemas import Correction, Failed, JudgeCall, Scored, Suspicion, Times, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
-from streams.telemetry.catalogue import CATALOGUE, LABELS
+from streams.telemetry.catalogue import CATALOGUE, LABELS, SUMS
 from streams.telemetry.exposition import OPENMETRICS, TEXT, PartitionState, content_type, expose
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.labels import OTHERS_PER_PLACE, BoundedLabels, label_names
@@ -115,14 +115,7 @@ _PRIMARY = 'endpoint="primary"'
             _observed(_scored(4, probability=0.5), _scored(1)),
             {
                 f"score_{name}_total{{{_SERIES}}}": value
-                for name, value in {
-                    "weight": 3,
-                    "weighted": 9,
-                    "weighted_square": 33,
-                    "weight_square": 5,
-                    "weight_square_score": 17,
-                    "weight_square_score_square": 65,
-                }.items()
+                for name, value in zip(SUMS, (3, 9, 33, 5, 17, 65), strict=True)
             },
             id="the six sums",
         ),
@@ -241,19 +234,10 @@ def test_scores_and_delays_show_an_example(trace_id: str) -> None:
     assert b"trace_id" not in expose(metrics.registry, TEXT)
 
 
-@pytest.mark.parametrize(
-    ("accept", "kind"),
-    [
-        ("", TEXT),
-        ("text/html,application/xhtml+xml,*/*", TEXT),
-        (
-            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;q=0.5",
-            OPENMETRICS,
-        ),
-    ],
-)
-def test_the_accept_header_chooses_the_format(accept: str, kind: str) -> None:
-    assert content_type(accept) == kind
+def test_the_accept_header_chooses_the_format() -> None:
+    assert content_type("") == content_type("text/html,application/xhtml+xml,*/*") == TEXT
+    accept = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;q=0.5"
+    assert content_type(accept) == OPENMETRICS
 
 
 @pytest.mark.parametrize("kind", [TEXT, OPENMETRICS])
