@@ -128,9 +128,7 @@ def _delay(settings: Settings, records: Sequence[Record], outcomes: Sequence[Tri
     a_day = sum(rates) / days * (len(moments) - 1) / len(moments)
     evenness = evenness_of([(1.0, rate) for rate in rates])
     monitor = settings.monitor
-    rules = MonitorConfig(
-        labels=monitor.labels, expected_samples_per_false_alarm=monitor.samples_per_false_alarm
-    ).rules("relevance")
+    rules = MonitorConfig(**dict(monitor)).rules("relevance")
     min_drop, threshold = monitor.min_drop / FIVE_POINTS, rules.thresholds[0]
     margin = expected_margin(
         _SPREAD, known=30 * a_day, first=monitor.baseline_samples, min_drop=min_drop, evenness=evenness

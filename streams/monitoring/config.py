@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from types import MappingProxyType
 from typing import Literal
+
+from pydantic import Field
 
 from judge.metric import Metric
 from judge.metrics.registry import score_ranges
@@ -112,28 +114,16 @@ class SeriesRules:
     thresholds: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorConfig:
-    """Which series are monitored, and when a drop raises an alert.
+class MonitorConfig(MonitorSettings):
+    """Which series are monitored, and when a drop raises an alert: the settings, and what metrics say."""
 
-    The fields are those of the settings, which have their bounds; `score_ranges` has the scale of each
-    metric, `label_shares` the number of labels and the direction that is worse for their share, and `rising`
-    the metrics that get worse when they rise.
-    """
-
-    labels: tuple[str, ...] = ("app", "model")
     max_series: int = 200
-    baseline_samples: int = 60
-    min_drop: float = 0.1
-    expected_samples_per_false_alarm: float = 20_000
-    score_ranges: Mapping[str, tuple[float, float]] = field(default_factory=score_ranges)
-    targets: Mapping[str, float] = field(default_factory=dict)
-    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    label_shares: Mapping[str, Mapping[str, tuple[float, Worse]]] = field(default_factory=dict)
+    score_ranges: Mapping[str, tuple[float, float]] = Field(default_factory=score_ranges)
+    """The scale of each metric."""
+    label_numbers: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
     rising: frozenset[str] = frozenset()
+    """The metrics that get worse when they rise."""
     explorer_url: str | None = None
-    rejudged_per_day: int = 1_000
-    """Old answers of a metric that are judged again to tell a judge's shift, at most; 0: none."""
 
     def rules(self, metric: str, *, fixed_labels: int = 0) -> SeriesRules:
         """Return the rules of a metric's series, of which `fixed_labels` labels have one value.
@@ -150,7 +140,7 @@ class MonitorConfig:
 
         def threshold(measure: Measure) -> float:
             tests = others if fixed_labels or measure.name == MIX else shares if measure.is_share else 1
-            return self.expected_samples_per_false_alarm * groups * tests
+            return self.samples_per_false_alarm * groups * tests
 
         if len(self.labels) <= fixed_labels:
             measures = tuple(measure for measure in measures if measure.within_parts)
@@ -167,18 +157,23 @@ class MonitorConfig:
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
         worse: Worse = "up" if metric in self.rising else "down"
         # If a rise is worse, low scores are good.
-        levels = self.shares.get(metric, () if worse == "up" else (lowest_third(lowest, highest),))
+        watched = self.shares.get(metric, () if worse == "up" else (lowest_third(lowest, highest),))
+        if isinstance(watched, dict):
+            numbers = self.label_numbers[metric]
+            shares = [
+                Measure(
+                    name=f"{SHARE_OF}{label}",
+                    worse=bad,
+                    min_change=min_rise,
+                    among=frozenset({numbers[label]}),
+                )
+                for label, bad in watched.items()
+            ]
+        else:
+            shares = [share_at_most(level, min_rise=min_rise) for level in watched]
         mean = mean_of(lowest, highest, min_drop=min_drop, target=self.targets.get(metric), worse=worse)
         mix = replace(mean, name=MIX, target=None, within_parts=False)
-        return (
-            mean,
-            *(share_at_most(level, min_rise=min_rise) for level in levels),
-            *(
-                Measure(name=f"{SHARE_OF}{label}", worse=bad, min_change=min_rise, among=frozenset({number}))
-                for label, (number, bad) in self.label_shares.get(metric, {}).items()
-            ),
-            *((mix,) if self.labels else ()),
-        )
+        return (mean, *shares, *((mix,) if self.labels else ()))
 
 
 def monitor_config(
@@ -197,23 +192,11 @@ def monitor_config(
     if problems:
         raise SettingsError(problems)
     return MonitorConfig(
-        labels=settings.labels,
-        baseline_samples=settings.baseline_samples,
-        min_drop=settings.min_drop,
-        shares={
-            metric: () if isinstance(wanted, dict) else wanted for metric, wanted in settings.shares.items()
-        },
-        targets=settings.targets,
-        expected_samples_per_false_alarm=settings.samples_per_false_alarm,
+        **dict(settings),
         score_ranges={name: metric.score_range for name, metric in metrics.items()},
-        label_shares={
-            metric: {label: (metrics[metric].labels[label], worse) for label, worse in wanted.items()}
-            for metric, wanted in settings.shares.items()
-            if isinstance(wanted, dict)
-        },
+        label_numbers={name: metric.labels for name, metric in metrics.items()},
         rising=frozenset(name for name, metric in named.items() if metric.rises),
         explorer_url=explorer_url,
-        rejudged_per_day=settings.rejudge_per_day,
     )
 
 

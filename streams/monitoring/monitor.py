@@ -86,7 +86,7 @@ class Monitor:
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
         whole = self._whole(result)
         if whole is not None and isinstance(result, Scored):
-            most = self._config.rejudged_per_day
+            most = self._config.rejudge_per_day
             alerts = whole.explain(alerts, result, self._sample(result, (), now), now, most=most)
         return self._said(alerts)
 
@@ -104,7 +104,7 @@ class Monitor:
         """Find another word for an alert, on demand."""
         whole = self.series.get(SeriesKey(alert.metric, alert.fingerprint, ()))
         if whole is not None:
-            whole.explain_again(alert, now, most=self._config.rejudged_per_day)
+            whole.explain_again(alert, now, most=self._config.rejudge_per_day)
             self.changed.add(whole.key)
 
     def _whole(self, result: Result) -> Series | None:

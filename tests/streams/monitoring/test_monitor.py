@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -81,7 +80,7 @@ def test_an_alert_says_if_its_baseline_has_answers_of_the_drop(
     good: int, bad: int, count: int, said: str
 ) -> None:
     fallen = [scored(n, bad if n % 7 else 5) for n in range(good, good + 50)]
-    (alert,) = feed(Monitor(replace(PLAIN, baseline_samples=60)), [*calm(good), *fallen])
+    (alert,) = feed(Monitor(PLAIN.model_copy(update={"baseline_samples": 60})), [*calm(good), *fallen])
     assert alert.baseline.count == count
     assert alert.summary.startswith(f"relevance of all answers fell from {said} ")
     assert ("or earlier" in alert.summary) == (good == 47)
@@ -90,7 +89,7 @@ def test_an_alert_says_if_its_baseline_has_answers_of_the_drop(
 def test_an_alert_says_if_answers_of_the_drop_were_learned_out_of_order() -> None:
     """Two partitions are read one after the other: the first look has answers of the drop of one."""
     results = [scored(n, 1 if n >= 80 else 5) for n in (*range(0, 120, 2), *range(1, 240, 2))]
-    monitor = Monitor(replace(PLAIN, baseline_samples=60))
+    monitor = Monitor(PLAIN.model_copy(update={"baseline_samples": 60}))
     (alert,) = [alert for result in results for alert in monitor.observe(result, at(200))]
     # 40 fives and 20 ones.
     assert alert.summary.startswith(
@@ -256,7 +255,7 @@ def test_the_same_results_give_the_same_alerts() -> None:
     assert [alert.kind for alert in alerts] == ["drop", "recovered"]
     assert len({alert.alert_id for alert in alerts}) == 2
     assert [Alert.model_validate_json(alert.model_dump_json()) for alert in alerts] == alerts
-    linked = feed(Monitor(replace(PLAIN, explorer_url="https://judge.example.com/")), results)
+    linked = feed(Monitor(PLAIN.model_copy(update={"explorer_url": "https://judge.example.com/"})), results)
     place = "https://judge.example.com/explore/incident/"
     assert linked == [one.model_copy(update={"link": f"{place}{one.alert_id}"}) for one in alerts]
 

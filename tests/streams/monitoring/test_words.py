@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from random import Random
@@ -138,10 +137,10 @@ def test_after_the_judge_moved_the_series_learns_anew() -> None:
 
 def test_a_budget_of_the_day_bounds_what_is_judged_again() -> None:
     """With 50 calls a day a burst has 50; the next one on that day has none, and says so."""
-    _, _, word = alarmed("judge -1", replace(CONFIG, rejudged_per_day=50))
+    _, _, word = alarmed("judge -1", CONFIG.model_copy(update={"rejudge_per_day": 50}))
     assert word.judge is not None
     assert word.judge.count == 50
-    _, _, word = alarmed("judge -1", replace(CONFIG, rejudged_per_day=20))
+    _, _, word = alarmed("judge -1", CONFIG.model_copy(update={"rejudge_per_day": 20}))
     assert "monitor.rejudge_per_day" in word.text
 
 
