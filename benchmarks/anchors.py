@@ -17,10 +17,10 @@ from benchmarks.report import Line
 from schemas import Anchor
 from schemas.anchor import FIRST_JUDGEMENTS
 from streams.monitoring.anchors import AnchorWatch, Enrolment
+from streams.monitoring.config import mean_of
 
 START: Final = datetime(2026, 9, 2, tzinfo=UTC)
 SCORES: Final = (1, 2, 3, 4, 5)
-WIDTH: Final = 4.0
 MIN_CHANGE: Final = 0.08
 """Of the default `monitor.min_drop` of 0.1 on a scale five wide."""
 LONGEST: Final = 3_000
@@ -64,7 +64,7 @@ class Run:
         ]
         self.watch = AnchorWatch()
         enrolment = Enrolment(EXAMPLE.evaluator, START, {one.anchor_id: one for one in self._anchors})
-        self.watch.configure(enrolment, width=WIDTH, min_change=MIN_CHANGE)
+        self.watch.configure(enrolment, mean_of(SCORES[0], SCORES[-1], min_drop=MIN_CHANGE))
 
     def _draw(self, place: int) -> int:
         return self._random.choices(SCORES, cum_weights=self._cumulated[place])[0]

@@ -133,21 +133,14 @@ class AnchorWatch:
     tests: dict[Shift, Watch] = field(default_factory=dict)
     history: deque[Sample] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
-    def configure(
-        self, enrolment: Enrolment, *, width: float, min_change: float, rising: bool = False
-    ) -> None:
-        """Continue with these anchors.
-
-        Args:
-            width: Of the metric's scale.
-            min_change: The smallest relevant change.
-            rising: Whether higher scores are worse, so that a stricter judge gives them.
-        """
+    def configure(self, enrolment: Enrolment, mean: Measure) -> None:
+        """Continue with these anchors; a stricter judge moves the mean to the worse."""
         scores: list[Sequence[float]] = [one.scores for one in enrolment.anchors.values()]
         mirrored = [[-one for one in some] for some in scores]
-        self.width, self.error = width, first_error(scores, width)
-        tolerated = max(min_change, ERRORS_TOLERATED * self.error)
-        lower: tuple[Shift, Shift] = ("kinder", "stricter") if rising else ("stricter", "kinder")
+        width = self.width = mean.width
+        self.error = first_error(scores, width)
+        tolerated = max(mean.min_change, ERRORS_TOLERATED * self.error)
+        lower: tuple[Shift, Shift] = ("kinder", "stricter") if mean.worse == "up" else ("stricter", "kinder")
         for name, sign in zip(lower, (-1, 1), strict=True):
             clipped = clipped_mean(scores if sign < 0 else mirrored, width / 2)
             target = sign * min(tolerated + clipped, LARGEST_TOLERATED * width)

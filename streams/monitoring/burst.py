@@ -202,14 +202,13 @@ def told(judge: Difference | None, measure: Measure) -> str:
 def _shift(one: Difference | None, measure: Measure) -> Shift | None:
     if one is None:
         return None
-    width = measure.highest - measure.lowest
-    return Shift(mean=one.mean * width, low=one.low * width, high=one.high * width, count=one.count)
+    mean, low, high = (measure.width * value for value in (one.mean, one.low, one.high))
+    return Shift(mean=mean, low=low, high=high, count=one.count)
 
 
 def _points(one: Difference, measure: Measure) -> str:
     """Return a difference as "0.50 lower (97.5% interval 0.31 to 0.69)"."""
-    width = measure.highest - measure.lowest
-    mean, low, high = (width * value for value in (one.mean, one.low, one.high))
+    mean, low, high = (measure.width * value for value in (one.mean, one.low, one.high))
     words = ("lower", "higher") if measure.worse == "down" else ("higher", "lower")
     if mean < 0:
         mean, low, high, words = -mean, -high, -low, words[::-1]

@@ -54,6 +54,10 @@ class Measure:
     among: frozenset[float] | None = None
 
     @property
+    def width(self) -> float:
+        return self.highest - self.lowest
+
+    @property
     def is_share(self) -> bool:
         return self.at_most is not None or self.among is not None
 
@@ -67,7 +71,7 @@ class Measure:
 
     def scaled(self, amount: float) -> float:
         """Scale an amount to [0, 1], where 1 is best."""
-        scaled = (amount - self.lowest) / (self.highest - self.lowest)
+        scaled = (amount - self.lowest) / self.width
         return scaled if self.worse == "down" else 1 - scaled
 
     def goodness(self, score: float | tuple[float, ...]) -> float:
@@ -76,7 +80,7 @@ class Measure:
     def reported(self, goodness: float) -> float:
         """Convert goodness, a scaled amount, back to units of the amount."""
         scaled = goodness if self.worse == "down" else 1 - goodness
-        return self.lowest + scaled * (self.highest - self.lowest)
+        return self.lowest + scaled * self.width
 
     def subject(self, metric: str) -> str:
         """Return what it is of, for a sentence."""

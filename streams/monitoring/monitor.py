@@ -167,10 +167,7 @@ class Monitor:
         if series.anchors is None or enrolment is None or anchor is None:
             return
         if self.remember(result.result_id) and isinstance(result, Scored):
-            mean, rising = self._config.measures(metric)[0], metric in self._config.rising
-            series.anchors.configure(
-                enrolment, width=mean.highest - mean.lowest, min_change=mean.min_change, rising=rising
-            )
+            series.anchors.configure(enrolment, self._config.measures(metric)[0])
             if series.anchors.add(anchor, result.amount, now):
                 self.shifts.append(f"the judge of {metric} on its anchors: {series.anchors.words}")
             self.changed.add(series.key)

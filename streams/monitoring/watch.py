@@ -109,7 +109,7 @@ class Watch:
     def configure(self, measure: Measure, first: int, threshold: float) -> None:
         """Continue under these rules, as after a change of the settings."""
         self.measure, self.first, self.threshold = measure, first, threshold
-        self._least_drop = measure.min_change / (measure.highest - measure.lowest)
+        self._least_drop = measure.min_change / measure.width
         self._target = None if measure.target is None else measure.scaled(measure.target)
         for baseline in (self._baseline, self._fallen):
             baseline.configure(first, self._least_drop)

@@ -12,12 +12,16 @@ _PLACES = re.compile(
 )
 
 
+def seconds_of(duration: str) -> int:
+    """Return a Prometheus duration in seconds."""
+    return sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", duration))
+
+
 def hurried(text: str, factor: int) -> str:
     """Divide every duration in YAML of rules or promtool tests; each must then be whole milliseconds."""
 
     def shorter(match: re.Match[str]) -> str:
-        parts = re.findall(r"(\d+)([smhdw])", match["time"])
-        milliseconds, rest = divmod(1000 * sum(int(count) * _UNITS[unit] for count, unit in parts), factor)
+        milliseconds, rest = divmod(1000 * seconds_of(match["time"]), factor)
         if rest:
             raise ValueError(
                 f"factor must divide every duration, got {factor} for {match['time']}; choose another"

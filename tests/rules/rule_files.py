@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from tests.places import ROOT
+from tests.rules.hurry import seconds_of
 
 FILES = ROOT / "helm" / "files"
 RUNBOOKS = ROOT / "docs" / "alerts.md"
@@ -51,15 +52,9 @@ def expectations() -> list[tuple[str, str, bool]]:
     found: list[tuple[str, str, bool]] = []
     for path in TEST_FILES:
         for test in load(path)["tests"]:
-            cases = sorted(test.get("alert_rule_test", ()), key=lambda case: minutes(case["eval_time"]))
+            cases = sorted(test.get("alert_rule_test", ()), key=lambda case: seconds_of(case["eval_time"]))
             found.extend((test["name"], case["alertname"], bool(case["exp_alerts"])) for case in cases)
     return found
-
-
-def minutes(duration: str) -> int:
-    """A Prometheus duration in minutes."""
-    units = {"d": 1440, "h": 60, "m": 1}
-    return sum(int(count) * units[unit] for count, unit in re.findall(r"(\d+)([dhm])", duration))
 
 
 def headings() -> set[str]:

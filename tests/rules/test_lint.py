@@ -44,14 +44,10 @@ def test_an_alert_has_a_severity_and_a_description(alert: dict[str, Any]) -> Non
 def test_an_alert_has_a_runbook(alert: dict[str, Any]) -> None:
     """The runbook has the alert's heading with meaning, first look, likely causes and actions."""
     text = RUNBOOKS.read_text(encoding="utf-8")
-    assert alert["alert"] in headings()
+    assert headings() == set(ALERTS)
     chapter = re.split(r"^##", text.split(f"### {alert['alert']}\n")[1], flags=re.MULTILINE)[0]
     for part in ("**Means.**", "**First look.**", "**Likely causes.**", "**Do.**"):
         assert part in chapter, part
-
-
-def test_no_runbook_without_an_alert() -> None:
-    assert headings() == set(ALERTS)
 
 
 @each_alert

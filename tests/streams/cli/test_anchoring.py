@@ -11,6 +11,7 @@ import pytest
 from schemas import Anchor, JudgeTask
 from streams.cli.anchoring import Candidates, _line, _Saved, _status, _task, choose, worse_half
 from streams.monitoring.anchors import AnchorWatch, Enrolment, anchor_id
+from streams.monitoring.config import mean_of
 from streams.store.records import text_row, unpacked
 from tests.streams.results import at, scored, task_of
 
@@ -77,7 +78,7 @@ def test_status_tells_a_changed_evaluator_from_a_short_fallback() -> None:
     ]
     enrolment = Enrolment.of(anchors)
     watch = AnchorWatch(enrolment.since)
-    watch.configure(enrolment, width=4.0, min_change=0.1)
+    watch.configure(enrolment, mean_of(1, 5, min_drop=0.1))
     for second in range(200):
         watch.add(anchors[second % 30], 3.0, at(second))
     saved = {"f1": _Saved(at(200), watch), "f2": _Saved(at(200) + timedelta(minutes=50))}

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from math import sqrt
 from statistics import median
+from typing import Literal
 
 import pytest
 
 from benchmarks import anchors as simulation
 from schemas import Alert, Anchor, Evaluator, Scored
 from streams.monitoring.anchors import EVERY, AnchorWatch, Enrolment, anchor_id, clipped_mean, first_error
-from streams.monitoring.config import MonitorConfig
+from streams.monitoring.config import MonitorConfig, mean_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
 from tests.streams.randomness import seeded
 from tests.streams.results import START, at, scored, task_of
@@ -34,9 +35,9 @@ def anchor(number: int, scores: Sequence[float], *, fingerprint: str = "f1", sec
     )
 
 
-def watched(enrolment: Enrolment, **options: bool) -> AnchorWatch:
+def watched(enrolment: Enrolment, worse: Literal["down", "up"] = "down") -> AnchorWatch:
     watch = AnchorWatch(enrolment.since)
-    watch.configure(enrolment, width=4.0, min_change=0.1, **options)
+    watch.configure(enrolment, mean_of(1, 5, min_drop=0.1, worse=worse))
     return watch
 
 
@@ -91,7 +92,7 @@ def test_only_what_was_enrolled_last_is_valid() -> None:
 def test_a_shift_is_named_with_its_size_and_start_and_its_end_is_found(rising: bool) -> None:
     """Scores fall by one point after 100 calls: stricter, or kinder if low scores are good; later steady."""
     enrolment = Enrolment.of([anchor(number, (3, 3, 3)) for number in range(50)])
-    anchors, watch = list(enrolment.anchors.values()), watched(enrolment, rising=rising)
+    anchors, watch = list(enrolment.anchors.values()), watched(enrolment, "up" if rising else "down")
     changed = []
     for number in range(400):
         score = 2.0 if 100 <= number < 250 else 3.0
