@@ -229,7 +229,7 @@ class MetricSettings(Section):
     when: MetricConditions = Field(default_factory=MetricConditions)
     unit: Unit = "event"
     """event: each answer; conversation: all events of a conversation_id together, once it is idle
-    (ingest.conversations); needs records keyed by conversation_id and sampling.key: record_key."""
+    (ingest.idle_seconds); needs records keyed by conversation_id and sampling.key: record_key."""
     rate: Rate = 1.0
     """Share of the sampled events that this metric judges; with `code` or `python`, of all events except
     strata with rate 0."""

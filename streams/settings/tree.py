@@ -60,8 +60,7 @@ class Settings(Section):
         refuse(
             [
                 *_topic_problems(self),
-                *_monitor_problems(self),
-                *_cap_problems(self),
+                *_name_problems(self),
                 *(
                     (f"metrics.{name}{path}", what)
                     for name, metric in self.metrics.items()
@@ -111,21 +110,19 @@ def _endpoint_problems(metric: MetricSettings, settings: Settings) -> Iterator[t
         yield path, f"names an endpoint twice (got {list(metric.asked)}); remove one"
 
 
-def _monitor_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+def _name_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     known = ", ".join(settings.metrics)
-    for field in ("targets", "shares", "objectives"):
-        for name in getattr(settings.monitor, field):
-            if name not in settings.metrics:
-                what = f"names a metric that is not judged (metrics: {known}); remove it"
-                yield f"monitor.{field}.{name}", what
-
-
-def _cap_problems(settings: Settings) -> Iterator[tuple[str, str]]:
-    for index, cap in enumerate(settings.judge.budget.caps):
-        if cap.metric is not None and cap.metric not in settings.metrics:
-            known = ", ".join(settings.metrics)
-            what = f"names a metric that is not judged (metrics: {known}); remove it"
-            yield f"judge.budget.caps.{index}.metric", what
+    named: list[tuple[str, str | None]] = [
+        (f"monitor.{field}.{name}", name)
+        for field in ("targets", "shares", "objectives")
+        for name in getattr(settings.monitor, field)
+    ]
+    named += [
+        (f"judge.budget.caps.{at}.metric", cap.metric) for at, cap in enumerate(settings.judge.budget.caps)
+    ]
+    for path, name in named:
+        if name is not None and name not in settings.metrics:
+            yield path, f"names a metric that is not judged (metrics: {known}); remove it"
 
 
 def _topic_problems(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -145,7 +145,8 @@ class Metrics:
         """Record a written result."""
         metric = result.metric
         values = self._labels.values(result.labels)
-        reason = getattr(result, "reason", None) or getattr(result, "error_type", "")
+        reason: str = result.reason if isinstance(result, Unscored) else ""
+        reason = result.error_type if isinstance(result, Failed) else reason
         self._child("judgestream_results_total", metric, result.status, reason, *values).inc()
         if result.cost_usd is not None:
             self._child("judgestream_result_cost_usd_total", metric, *values).inc(result.cost_usd)
