@@ -201,12 +201,7 @@ def test_both_dates_are_read(tmp_path: Path, begins: datetime, ends: datetime) -
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "no certificate",
-        "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----",
-        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
-    ],
+    ["", "no certificate", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----"],
 )
 def test_what_is_none_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "cert.pem"
@@ -220,9 +215,13 @@ def _wrap(context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def test_new_connections_have_the_new_files(tmp_path: Path) -> None:
-    """A changed file applies to the next connection; an invalid file leaves the old context in force."""
-    file = tmp_path / "ca.pem"
-    trustme.CA().cert_pem.write_to_path(file)
+    """Of a mounted folder, which is a link that changes; an invalid file leaves the old context in force."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        trustme.CA().cert_pem.write_to_path(tmp_path / name / "ca.pem")
+    link = tmp_path / "current"
+    link.symlink_to("one")
+    file = link / "ca.pem"
 
     def build() -> ssl.SSLContext:
         try:
@@ -238,20 +237,9 @@ def test_new_connections_have_the_new_files(tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(file)
     second = _wrap(context)
     assert second is not first
-    file.unlink()
-    assert _wrap(context) is second
-
-
-def test_a_changed_link_applies(tmp_path: Path) -> None:
-    """A changed symbolic link of the folder applies too, as mounted secrets change that way."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        trustme.CA().cert_pem.write_to_path(tmp_path / name / "ca.pem")
-    link = tmp_path / "current"
-    link.symlink_to("one")
-    file = link / "ca.pem"
-    context = RotatingContext(lambda: ssl.create_default_context(cafile=str(file)), [file])
-    first = _wrap(context)
     (tmp_path / "next").symlink_to("two")
     (tmp_path / "next").replace(link)
-    assert _wrap(context) is not first
+    third = _wrap(context)
+    assert third is not second
+    file.unlink()
+    assert _wrap(context) is third
