@@ -86,6 +86,9 @@ def test_few_heavy_labels_count_as_few() -> None:
     weights = [10.0] * 4 + [1.0] * 36
     found = people_mean([LabelledAnswer(5, 5, one) for one in weights], None, lowest=1, highest=5)
     assert [found.least, found.half] == pytest.approx([7.6, 1.4])
+    # Weights 1 and 3: 4² / (1 + 9).
+    assert effective_labels([LabelledAnswer(1, 1, 1), LabelledAnswer(1, 1, 3)]) == pytest.approx(1.6)
+    assert effective_labels([]) == 0
 
 
 def test_labels_alone_of_a_part() -> None:
@@ -148,12 +151,6 @@ def test_a_systematic_draw_takes_each_group_as_often_as_expected(expected: list[
     counts = Counter(group for group, _ in drawn)
     assert all(abs(counts[group] - one) < 1 + 1e-6 for group, one in enumerate(expected))
     assert all(0 <= place < 1 for _, place in drawn)
-
-
-def test_the_effective_number_is_that_of_equal_weights() -> None:
-    """Weights 1 and 3: 4² / (1 + 9)."""
-    assert effective_labels([LabelledAnswer(1, 1, 1), LabelledAnswer(1, 1, 3)]) == pytest.approx(1.6)
-    assert effective_labels([]) == 0
 
 
 @pytest.mark.slow
