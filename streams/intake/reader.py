@@ -14,9 +14,17 @@ from judge.evaluate import limited
 from judge.extensions import load
 from judge.metric import READ_AT_ONCE
 from schemas import QAEvent
-from streams.errors import DecodeError, SettingsError, undecodable
+from streams.errors import DecodeError, SettingsError
 from streams.intake.joining.join import JoinBounds
-from streams.intake.sampling import NO_TRACE, RANGE, Head, SamplingPolicy, SkipReason, random_value
+from streams.intake.sampling import (
+    NO_TRACE,
+    RANGE,
+    Head,
+    SamplingPolicy,
+    SkipReason,
+    event_randomness,
+    random_value,
+)
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
 
@@ -173,6 +181,10 @@ class GroupReader(RecordReader, ABC, Generic[T]):
     def key_problem(self, got: str) -> str:
         """Return the message about records with another key."""
 
+    def randomness(self, group: str) -> int:
+        """Return R of a group, from its id, which is the `event_id` of its event or its trace id."""
+        return event_randomness(group, group, None)
+
     def opening(self, parts: Sequence[T]) -> list[T]:
         """Return the parts that may open a group; others come after it and would open it again."""
         return list(parts)
@@ -225,10 +237,7 @@ class GroupSampler(Generic[T]):
             if randomness is None and tracestate:
                 randomness = random_value(tracestate)
             if randomness is None:
-                try:
-                    randomness = int(group[-14:], 16) if len(group) == 32 else -1
-                except ValueError:
-                    raise undecodable("traceId: is not hexadecimal; correct the producer") from None
+                randomness = self.reader.randomness(group)
             if randomness >= self._least:
                 kept.append(group)
             else:

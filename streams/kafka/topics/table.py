@@ -49,7 +49,7 @@ class TopicKind:
 TOPICS: Final = (
     TopicKind("events", "qa_event", readers=("intake",)),
     TopicKind("tasks", "judge_task", readers=("judge", "monitor", "store"), writers=("intake", "monitor")),
-    TopicKind("dead_letters", "dead_letter", writers=("intake", "judge", "sink"), keep_hours=720),
+    TopicKind("dead_letters", "dead_letter", writers=("intake", "judge", "monitor", "sink"), keep_hours=720),
     TopicKind("scores", "result", readers=("monitor", "store", "sink"), writers=("judge",), keep_hours=720),
     TopicKind("alerts", "alert", readers=("store", "sink"), writers=("monitor",), keep_hours=2160),
     TopicKind("labels", "label", readers=("store",), keep_hours=87_600),

@@ -71,6 +71,13 @@ class OtlpReader(GroupReader[Span]):
     def heads(self, value: bytes | None) -> list[Head]:
         return request.heads(self._checked(value))
 
+    def randomness(self, group: str) -> int:
+        """Return R of a trace id; of another length it is below every threshold."""
+        try:
+            return int(group[-14:], 16) if len(group) == 32 else -1
+        except ValueError:
+            raise undecodable("traceId: is not hexadecimal; correct the producer") from None
+
     def parts(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[Span]]:
         """Read a record's spans of the wanted traces by trace id; those without a trace id are omitted."""
         traces: dict[str, list[Span]] = {}

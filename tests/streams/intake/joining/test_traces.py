@@ -15,9 +15,9 @@ from judge.metrics.coverage import Coverage
 from streams.errors import SettingsError
 from streams.intake.joining.intakes import GroupIntake, Joining
 from streams.intake.joining.join import JoinBounds
-from streams.intake.reader import GroupSampler
+from streams.intake.reader import GroupReader, GroupSampler
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.sampling import SamplingPolicy
+from streams.intake.sampling import Head, SamplingPolicy
 from streams.intake.selector import Intake, Route, Selector
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
@@ -260,3 +260,20 @@ async def test_a_verdict_that_a_collector_sends_back_is_no_part_of_its_trace(uni
     await stage.handle(otlp_record(log_request(verdict), offset=5))
     assert stage.outbox.tasks == []
     assert stage.counts() == {}
+
+
+def test_groups_of_another_reader_are_sampled_as_the_events_of_their_ids() -> None:
+    """Ids that are no trace ids, as a package of its own may have them."""
+
+    class Orders(OtlpReader):
+        randomness = GroupReader.randomness
+
+        def heads(self, value: bytes | None) -> list[Head]:
+            return [Head((value or b"").decode(), "", 1)]
+
+    policy = SamplingPolicy(default_rate=0.5)
+    sampler = GroupSampler(policy, Orders(unit="trace", max_event_bytes=100))
+    ids = [f"order-{number}" for number in range(200)]
+    kept = [one for one in ids if sampler(make_record(one.encode()))]
+    assert kept == [one for one in ids if policy.decide(event_id=one, labels={}).keep]
+    assert 60 < len(kept) < 140

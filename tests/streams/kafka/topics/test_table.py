@@ -65,8 +65,16 @@ def test_what_the_settings_say_counts() -> None:
 
 def test_the_topics_of_some_agents_are_planned_alone() -> None:
     names = [topic.name for topic in plan_topics(Settings(), ["monitor"])]
-    tasks = ["judge.tasks.coverage", "judge.tasks.relevance"]
-    assert names == [*tasks, "qa.scores", "qa.alerts", "qa.observations", "qa.anchors", "qa.monitor-state"]
+    assert names == [
+        "judge.tasks.coverage",
+        "judge.tasks.relevance",
+        "qa.dead-letters",
+        "qa.scores",
+        "qa.alerts",
+        "qa.observations",
+        "qa.anchors",
+        "qa.monitor-state",
+    ]
 
 
 def test_the_command_creates_the_same() -> None:
