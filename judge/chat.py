@@ -73,6 +73,8 @@ class ChatReply:
     limits: RateLimits | None = None
     system_fingerprint: str | None = None
     """The provider's name of what served the model, such as a build."""
+    price_factor: float = 1.0
+    """Share of the usual price that the call cost."""
 
 
 class ChatClient(Protocol):

@@ -3,6 +3,7 @@
 JudgeError
 ├── JudgeUnavailableError      the endpoint is down, slow or rate-limited: retry later
 │   ├── EndpointDownError      not asked: the endpoint is down
+│   ├── BatchMissedError       the batch has no reply: ask singly
 │   └── DrainingError          not asked: the worker stops or rebalances
 ├── JudgeConfigurationError    every call would fail (401, 403, unknown model): stop
 │   └── ResponseFormatError    the endpoint refuses the response format
@@ -59,6 +60,10 @@ class JudgeUnavailableError(JudgeError):
 
 class EndpointDownError(JudgeUnavailableError):
     """The endpoint was not asked, because its breaker is open."""
+
+
+class BatchMissedError(JudgeUnavailableError):
+    """The batch that the request waited for has no usable reply to it: ask again singly."""
 
 
 class DrainingError(JudgeUnavailableError):

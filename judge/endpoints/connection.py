@@ -102,6 +102,7 @@ class ApiConnection(NamedTuple):
     headers: Headers
     completions: httpx.URL
     embeddings: httpx.URL
+    sdk: Any
 
 
 def open_api(
@@ -119,7 +120,9 @@ def open_api(
         trust_env=trust_env,
     )
     own = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
-    client = AsyncOpenAI(api_key=api_key, base_url=base_url, http_client=http, default_headers=own)
+    client = AsyncOpenAI(
+        api_key=api_key, base_url=base_url, http_client=http, default_headers=own, max_retries=0
+    )
     given = {**client.auth_headers, **client.default_headers}
     # The SDK marks omitted headers with a sentinel.
     headers = {name: value for name, value in given.items() if isinstance(value, str)}
@@ -129,7 +132,7 @@ def open_api(
         base.copy_with(raw_path=folder.rstrip(b"/") + path + mark + query)
         for path in (b"/chat/completions", b"/embeddings")
     )
-    return ApiConnection(http, Headers(headers), completions, embeddings)
+    return ApiConnection(http, Headers(headers), completions, embeddings, client)
 
 
 async def post(

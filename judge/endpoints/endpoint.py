@@ -38,6 +38,7 @@ from judge.evaluate.evaluator import Evaluator
 from schemas import Usage
 
 if TYPE_CHECKING:
+    from judge.endpoints.lane import BatchLane
     from judge.endpoints.pool import EndpointPool
 
 MISCONFIGURED_SECONDS: Final = 300.0
@@ -79,6 +80,8 @@ class Endpoint:
         self.limiter = Limiter(options, pool)
         self.judges: dict[str, Evaluator] = {}
         """Evaluators by metric name; they judge the neutral event."""
+        self.lane: BatchLane | None = None
+        """Its batches; None if it has none."""
         self.trouble: str | None = None
         """Why it is down; None while it is up."""
         self.misconfigured: str | None = None

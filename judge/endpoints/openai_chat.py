@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from judge.chat import ChatReply, ChatRequest
@@ -144,8 +144,7 @@ class OpenAIChat:
         api = self._api
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         response_format = self.response_format
-        if request.embeds or not self._takes_temperature or "temperature" in request.parameters:
-            request = replace(request, temperature=None)
+        request = self._without_refused(request)
         while True:
             content = self._writer.write(request, response_format)
             started = time.perf_counter()
@@ -177,6 +176,24 @@ class OpenAIChat:
                 if weaker is None:
                     raise
                 response_format = weaker
+
+    def _without_refused(self, request: ChatRequest) -> ChatRequest:
+        if request.embeds or not self._takes_temperature or "temperature" in request.parameters:
+            return replace(request, temperature=None)
+        return request
+
+    @property
+    def sdk(self) -> Any:
+        """The client of the SDK, with the address, key and connections of this one."""
+        return self._api.sdk
+
+    def body(self, request: ChatRequest) -> bytes:
+        """Return what `complete` sends."""
+        return self._writer.write(self._without_refused(request), self.response_format)
+
+    def reply(self, body: bytes, request: ChatRequest) -> ChatReply:
+        """Return what `complete` returns or raises for the body of a reply."""
+        return self._reply(Response(200), body, request, self.response_format, 0.0)
 
     async def close(self) -> None:
         if "_api" in vars(self):

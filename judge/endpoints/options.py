@@ -94,7 +94,9 @@ class EndpointObserver:
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         """An endpoint was asked; the outcome is a result's status or error_type, or the kind of failure."""
 
-    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+    def used(
+        self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool, price_factor: float = 1.0
+    ) -> None:
         """A call used tokens, failed ones included; `for_verdict`: a result will carry them."""
 
     def down(self, endpoint: str, reason: str | None) -> None:

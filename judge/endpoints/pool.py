@@ -235,6 +235,8 @@ class EndpointPool:
         self._closed = self._closed or close
         for endpoint in self.endpoints:
             endpoint.limiter.drain(close=close)
+            if endpoint.lane is not None:
+                endpoint.lane.drain(close=close)
         self.changed()
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.endpoint import Endpoint
 from judge.endpoints.health import Trial
 from judge.endpoints.options import Attempt
@@ -15,6 +16,7 @@ from judge.evaluate.prices import total_cost, total_usage
 from schemas import Failed, JudgeTask, Result
 
 if TYPE_CHECKING:
+    from judge.endpoints.lane import BatchLane
     from judge.endpoints.pool import EndpointPool
 
 TRIES_BEFORE_NEXT: Final = 2
@@ -76,6 +78,34 @@ class RetryingJudge:
                 result = await self._after_result(result, endpoint, attempt)
             if result is not None:
                 return self._with_accounts(result, endpoint, attempt)
+
+    @property
+    def lane(self) -> BatchLane | None:
+        """The batches of its first endpoint."""
+        return self._first.lane
+
+    async def judge_in_batch(self, task: JudgeTask) -> Result | None:
+        """Judge one answer with a reply from a batch; repair turns are made at once.
+
+        Returns None, or a failure that `is_endpoint_s`, if the answer is to be judged by `judge`.
+
+        Raises:
+            DrainingError: As `judge`.
+        """
+        first, attempt = self._first, Attempt()
+        lanes = [] if first.lane is None else [first.lane]
+
+        async def ask(request: ChatRequest) -> ChatReply:
+            if lanes and not request.embeds:
+                return await lanes.pop().ask(task, request)
+            return await first.ask(request, attempt)
+
+        try:
+            return await self._judges[first.name].judge(task, ask)
+        except DrainingError:
+            raise
+        except (JudgeUnavailableError, JudgeConfigurationError):
+            return None
 
     async def _after_result(self, result: Result, endpoint: Endpoint, attempt: Attempt) -> Result | None:
         """Return the result, unless it is a failure that the endpoint may cause."""
@@ -177,3 +207,8 @@ class RetryingJudge:
                 self._judges[name].cost_usd(usage) for name, usage in attempt.used
             )
         return result.model_copy(update=update)
+
+
+def is_endpoint_s(result: Result) -> bool:
+    """Return whether a faulty endpoint may cause this failure, so that the event is asked again."""
+    return isinstance(result, Failed) and result.error_type in ENDPOINT_MAY_CAUSE

@@ -180,9 +180,9 @@ class Evaluator:
         common["judge"] = self._call([], tries=tries)
         return Failed(error_type=error_type, detail=_truncated(detail), **common)
 
-    def cost_usd(self, usage: Usage) -> float | None:
+    def cost_usd(self, usage: Usage, factor: float = 1.0) -> float | None:
         """Return the cost of one call to its endpoint, in USD; None if the price is unknown."""
-        return self._prices.cost_usd(self._model, usage, endpoint=self._endpoint)
+        return self._prices.cost_usd(self._model, usage, endpoint=self._endpoint, factor=factor)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Return the request for a task, or an outcome that needs no call."""
@@ -257,7 +257,9 @@ class Evaluator:
             "evaluator": self.evaluator,
             "judge": self._call(replies) if is_asked else None,
             "usage": total_usage(reply.usage for reply in replies),
-            "cost_usd": None if is_unknown else total_cost(self.cost_usd(reply.usage) for reply in replies),
+            "cost_usd": None
+            if is_unknown
+            else total_cost(self.cost_usd(reply.usage, reply.price_factor) for reply in replies),
             "times": Times(
                 occurred_at=task.occurred_at,
                 sampled_at=task.sampled_at,

@@ -20,15 +20,16 @@ class ModelPrice:
     input_usd: float
     output_usd: float
     cached_usd: float | None = None
+    factor: float = 1.0
+    """Share of these prices, in a cheaper tier."""
 
     def cost_usd(self, usage: Usage) -> float:
         """Return the cost of one call. Cached tokens are part of the input and are billed once."""
         cached_usd = self.input_usd if self.cached_usd is None else self.cached_usd
         cached = min(usage.cached_tokens, usage.input_tokens)
         fresh = usage.input_tokens - cached
-        return (
-            fresh * self.input_usd + cached * cached_usd + usage.output_tokens * self.output_usd
-        ) / _MILLION
+        usd = fresh * self.input_usd + cached * cached_usd + usage.output_tokens * self.output_usd
+        return usd * self.factor / _MILLION
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,13 @@ class ListedPrice:
 
     model: str
     base_url: str
+    factor: float = 1.0
 
     def cost_usd(self, usage: Usage) -> float:
         """Return the cost of one call. Tiers depend on a call's size, so price calls one by one."""
         cached = min(usage.cached_tokens, usage.input_tokens)
-        return _cost_usd(self.model, self.base_url, usage.input_tokens, cached, usage.output_tokens)
+        usd = _cost_usd(self.model, self.base_url, usage.input_tokens, cached, usage.output_tokens)
+        return usd * self.factor
 
 
 # Each call is priced twice in quick succession. Few entries, because prices may depend on the time of day.
@@ -83,10 +86,16 @@ class PriceTable:
         named = None if endpoint is None else self.endpoints.get(endpoint)
         return named or self.prices.get(model, _FREE if model == OFFLINE_MODEL else None)
 
-    def cost_usd(self, model: str, usage: Usage, *, endpoint: str | None = None) -> float | None:
-        """Return the cost of a call, in USD; None if the price is unknown, which does not mean free."""
+    def cost_usd(
+        self, model: str, usage: Usage, *, endpoint: str | None = None, factor: float = 1.0
+    ) -> float | None:
+        """Return the cost of a call, in USD; None if the price is unknown, which does not mean free.
+
+        Args:
+            factor: Share of the price, for a cheaper lane.
+        """
         price = self.price(model, endpoint=endpoint)
-        return None if price is None else price.cost_usd(usage)
+        return None if price is None else price.cost_usd(usage) * factor
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:

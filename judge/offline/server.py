@@ -14,6 +14,7 @@ from judge.chat import OFFLINE_MODEL, ChatMessage, ChatReply, ChatRequest, Respo
 from judge.endpoints.options import is_loopback
 from judge.endpoints.payloads import compared
 from judge.errors import EventError, JudgeConfigurationError
+from judge.offline.batches import OfflineBatches
 from judge.offline.rules import REFUSAL, judge_messages, vectors
 from schemas import Usage
 
@@ -22,7 +23,9 @@ CHARS_PER_TOKEN: Final = 4
 """Estimate for the token counts in `usage`, rounded up."""
 _THREAD_FROM_CHARS = 64 * 1024
 _SHUTDOWN_SECONDS = 1.0
-_SERVED: Final = "POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models are served"
+_SERVED: Final = (
+    "POST /v1/chat/completions, POST /v1/embeddings, GET /v1/models, /v1/files and /v1/batches are served"
+)
 
 
 class OfflineChat:
@@ -47,7 +50,7 @@ class OfflineChat:
 
 
 class OfflineJudge:
-    """Serves `POST /v1/chat/completions`, `POST /v1/embeddings` and `GET /v1/models` on loopback.
+    """Serves `POST /v1/chat/completions`, `POST /v1/embeddings`, `GET /v1/models` and batches on loopback.
 
     Replies name the model `offline-rules-1`, whatever model is requested.
 
@@ -69,6 +72,9 @@ class OfflineJudge:
         self._port = port
         self._latency_seconds = latency_seconds
         self._runner: web.AppRunner | None = None
+        self.answered = 0
+        """Completions, singly or in batches."""
+        self.batches = OfflineBatches(self._completion)
 
     @property
     def base_url(self) -> str:
@@ -88,6 +94,7 @@ class OfflineJudge:
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_post("/v1/embeddings", self._embed)
         app.router.add_get("/v1/models", self._models)
+        self.batches.add_routes(app)
         runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS
         )
@@ -114,11 +121,16 @@ class OfflineJudge:
 
     async def _complete(self, request: web.Request) -> web.Response:
         raw = await request.read()
+        completion = await self._completion(raw, latency_seconds=self._latency_seconds)
+        return _json(completion)
+
+    async def _completion(self, raw: bytes, *, latency_seconds: float = 0.0) -> dict[str, Any]:
         body = orjson.loads(raw)
         if body.get("stream") or body.get("n") not in {None, 1}:
             raise ValueError("stream must be false and n 1")
         messages, schema = [_message(one) for one in body["messages"]], _schema(body.get("response_format"))
-        await asyncio.sleep(self._latency_seconds)
+        await asyncio.sleep(latency_seconds)
+        self.answered += 1
         chars = sum(len(message.content) for message in messages)
         if chars >= _THREAD_FROM_CHARS:
             # May take seconds, which would block other requests.
@@ -126,7 +138,7 @@ class OfflineJudge:
         else:
             reply = judge_messages(messages, schema=schema)
         refusal = REFUSAL if reply is None else None
-        completion = {
+        return {
             "id": f"chatcmpl-offline-{hashlib.sha256(raw).hexdigest()[:24]}",
             "object": "chat.completion",
             "created": int(time.time()),
@@ -141,7 +153,6 @@ class OfflineJudge:
             ],
             "usage": _usage(chars, len(reply or REFUSAL)),
         }
-        return _json(completion)
 
     async def _embed(self, request: web.Request) -> web.Response:
         given = orjson.loads(await request.read())["input"]

@@ -64,9 +64,11 @@ class Checks(EndpointObserver):
         self._prices = prices
         self.spent = TokenCost()
 
-    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+    def used(
+        self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool, price_factor: float = 1.0
+    ) -> None:
         if not for_verdict:
-            self.spent.add(usage, self._prices.cost_usd(model, usage, endpoint=endpoint))
+            self.spent.add(usage, self._prices.cost_usd(model, usage, endpoint=endpoint, factor=price_factor))
 
 
 @asynccontextmanager

@@ -14,11 +14,13 @@ import structlog
 from pydantic import ValidationError
 
 from judge.endpoints.options import EndpointObserver
+from judge.endpoints.retrying import is_endpoint_s
 from judge.evaluate.prices import PriceTable
 from judge.text.printable import problems_of
 from schemas import Failed, JudgeTask, Result, Source, Usage, is_rejudged
 from streams.errors import TooLargeError
 from streams.judging.budget import Spending
+from streams.judging.lanes import BatchTasks
 from streams.kafka.output import Output
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
@@ -83,17 +85,18 @@ class JudgeAgent:
     spending: Spending
     citations: CitationWatch
     free: Collection[str] = ()
+    batches: BatchTasks | None = None
 
     async def handle(self, record: Record, metric: str) -> None:
-        try:
-            task = JudgeTask.model_validate_json(record.value or b"")
-        except ValidationError as error:
-            detail = "not a task: " + "; ".join(problems_of(error, "task", most=MAX_PROBLEMS))
-            await self.output.dead_letter(record, "invalid_task", detail)
+        task = await self._task(record)
+        if task is None:
             return
         if task.metric != metric:
             detail = f"metric must be {metric} on this topic, got {task.metric}; send it to its own topic"
             await self.output.dead_letter(record, "invalid_task", detail, event_id=task.event_id)
+            return
+        batches = self.batches
+        if batches is not None and batches.takes(task, record) and await batches.put(task, record):
             return
         is_live = not is_rejudged(task.replay_id)
         if metric in self.free or not is_live:  # what the monitor has judged again has a budget of its own
@@ -102,14 +105,45 @@ class JudgeAgent:
             async with self.spending.admitted(metric, task.labels) as settle:
                 result = await self.judges[metric].judge(task)
                 settle(result)
+        await self._publish(record, result, is_live=is_live)
+
+    async def handle_in_batch(self, record: Record) -> None:
+        """Judge a task that waits for a batch; it goes back to its topic if no batch judges it."""
+        task, batches = await self._task(record), self.batches
+        if task is None or batches is None:
+            return
+        judge = batches.judges.get(task.metric)
+        if judge is None or batches.is_late(task, record):
+            await batches.put_back(task, record)
+            return
+        async with self.spending.admitted(task.metric, task.labels, waits=True) as settle:
+            result = await judge.judge_in_batch(task)
+            if result is not None:
+                settle(result)
+        if result is None or is_endpoint_s(result):
+            await batches.put_back(task, record)
+        else:
+            await self._publish(record, result)
+
+    async def _task(self, record: Record) -> JudgeTask | None:
+        try:
+            return JudgeTask.model_validate_json(record.value or b"")
+        except ValidationError as error:
+            detail = "not a task: " + "; ".join(problems_of(error, "task", most=MAX_PROBLEMS))
+            await self.output.dead_letter(record, "invalid_task", detail)
+            return None
+
+    async def _publish(self, record: Record, result: Result, *, is_live: bool = True) -> None:
         source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
+        if self.batches is not None:
+            source = self.batches.source(result, record) or source
         result = result.model_copy(update={"task": source})
         if is_live:
             self.citations.add(result)
         try:
             await self.output.result(result)
         except TooLargeError as error:
-            await self.output.dead_letter(record, "oversized", str(error), event_id=task.event_id)
+            await self.output.dead_letter(record, "oversized", str(error), event_id=result.event_id)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
         await self.output.dead_letter(record, "invalid_task", surprise(error))
@@ -132,8 +166,10 @@ class JudgeWatch(EndpointObserver):
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         self.counts.observe_call(endpoint, model, outcome, seconds)
 
-    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        cost_usd = self.prices.cost_usd(model, usage, endpoint=endpoint)
+    def used(
+        self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool, price_factor: float = 1.0
+    ) -> None:
+        cost_usd = self.prices.cost_usd(model, usage, endpoint=endpoint, factor=price_factor)
         self.counts.observe_usage(endpoint, model, usage, cost_usd)
         if not for_verdict:
             self.book(cost_usd)

@@ -209,11 +209,12 @@ class Spending:
 
     @asynccontextmanager
     async def admitted(
-        self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS
+        self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS, *, waits: bool = False
     ) -> AsyncIterator[Settle]:
         """Wait until the budget admits a verdict; call the yielded function with its result.
 
-        A verdict without a result (error or cancellation) counts as no spending.
+        One that `waits`, in a batch, does not bound the calls in flight: a lease grows by it. A verdict
+        without a result (error or cancellation) counts as no spending.
 
         Raises:
             DrainingError: The worker stops, or gives its partitions up.
@@ -227,9 +228,14 @@ class Spending:
             if result.judge is not None and not result.judge.cached:
                 usd, calls = result.cost_usd, result.judge.tries
 
+        waiting = [self._lease(account) for account in accounts if waits]
+        for lease in waiting:
+            lease.waiting += 1
         try:
             yield settle
         finally:
+            for lease in waiting:
+                lease.waiting -= 1
             self.settle(usd=usd, calls=calls, accounts=accounts)
 
     def admit(self, accounts: Accounts | None = None) -> datetime | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -19,7 +19,7 @@ from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointO
 from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.errors import JudgeUnavailableError
 from judge.evaluate.cache import FileCache, MemoryCache, VerdictCache
-from judge.evaluate.prices import ModelPrice, Price, PriceTable, listed_price
+from judge.evaluate.prices import ListedPrice, ModelPrice, Price, PriceTable, listed_price
 from judge.metric import Metric
 from judge.text.printable import printable
 from streams.errors import SettingsError
@@ -123,11 +123,15 @@ def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
 def price_of(endpoint: EndpointSettings) -> Price | None:
     """Return the price of an endpoint's tokens; None if unknown."""
     usd = endpoint.usd_per_million_tokens
+    price: ModelPrice | ListedPrice | None = None
     if usd is not None:
-        return ModelPrice(input_usd=usd.input, output_usd=usd.output, cached_usd=usd.cached)
-    if endpoint.model == OFFLINE_MODEL:
-        return None
-    return listed_price(endpoint.model, base_url=endpoint.base_url)
+        price = ModelPrice(input_usd=usd.input, output_usd=usd.output, cached_usd=usd.cached)
+    elif endpoint.model != OFFLINE_MODEL:
+        price = listed_price(endpoint.model, base_url=endpoint.base_url)
+    lane = endpoint.lane
+    if price is None or lane is None or lane.tier is None:
+        return price
+    return replace(price, factor=lane.price_factor)
 
 
 def may_cost(endpoint: EndpointSettings) -> bool:
@@ -210,7 +214,7 @@ def open_pool(
                 max_in_flight=one.max_in_flight,
                 requests_per_minute=one.requests_per_minute,
                 tokens_per_minute=one.tokens_per_minute,
-                parameters=one.parameters,
+                parameters=_parameters(one),
                 context_tokens=one.context_tokens,
             )
             for one in endpoints
@@ -232,6 +236,11 @@ def open_pool(
         cache=open_cache(judge.cache, observer.cache_failed) if cached else None,
         observer=observer,
     )
+
+
+def _parameters(endpoint: EndpointSettings) -> Mapping[str, Any]:
+    tier = None if endpoint.lane is None else endpoint.lane.tier
+    return endpoint.parameters if tier is None else {"service_tier": tier, **endpoint.parameters}
 
 
 def metric_judges(

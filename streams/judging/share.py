@@ -29,6 +29,8 @@ class Lease:
     held: int = 0
     spent: int = 0
     in_flight: int = 0
+    waiting: int = 0
+    """Of those in flight, verdicts that wait in a batch."""
     priced: int = 0
     verdicts: int = 0
     sent: Entry | None = None
@@ -60,7 +62,8 @@ class Lease:
     @property
     def wanted(self) -> int:
         """What to ask for: up to a full lease."""
-        return max(self.limit // LEASE, self.each, 1) - max(self.held - self.spent, 0)
+        unused = self.held - self.spent - self.waiting * self.each
+        return max(self.limit // LEASE, self.each, 1) - max(unused, 0)
 
 
 class Share:

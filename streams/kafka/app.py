@@ -199,6 +199,7 @@ class Pipeline:
     Args:
         on_surprise: Called with a record and its unexpected error; returns when the dead letter is written.
         crash: Called with an error that affects every record; stops the worker.
+        patience_seconds: How long a record may take by design, such as one that waits for a batch.
     """
 
     def __init__(
@@ -209,8 +210,10 @@ class Pipeline:
         on_unreadable: Handler,
         on_surprise: Callable[[Any, Exception], Awaitable[None]],
         crash: Callable[[BaseException], Awaitable[None]],
+        patience_seconds: float = 0.0,
     ) -> None:
         self.name = name
+        self.patience_seconds = patience_seconds
         self._handle = handle
         self._on_unreadable = on_unreadable
         self._on_surprise = on_surprise

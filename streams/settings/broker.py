@@ -209,6 +209,10 @@ class TopicSettings(Section):
     """The monitor's state (compacted)."""
     budget: TopicName = "qa.budget"
     """What workers hold of judge.budget (compacted); only with a budget."""
+    batch_tasks: TopicName = "qa.batch-tasks"
+    """Tasks that wait for a batch; only with a lane of judge.endpoints that has batches."""
+    batches: TopicName = "qa.batches"
+    """The batches that were sent (compacted); only with such a lane."""
     create: bool = False
     """Create missing topics at start, for trials."""
     create_partitions: int = Field(default=4, ge=1, le=10_000)

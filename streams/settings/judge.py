@@ -19,7 +19,17 @@ from judge.text.redaction import Kind
 from schemas.base import LabelName, MetricName
 from streams.errors import SettingsError
 from streams.settings.addresses import endpoint_address, refuse_secret_parameters
-from streams.settings.base import Count, FilePath, Secret, Section, read_secret, refuse, repeated
+from streams.settings.base import (
+    Count,
+    FilePath,
+    Rate,
+    Seconds,
+    Secret,
+    Section,
+    read_secret,
+    refuse,
+    repeated,
+)
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 OPENAI_MODEL = "gpt-4.1-mini"
@@ -35,6 +45,44 @@ class PriceSettings(Section):
     """Cached input tokens; default: the input price."""
     output: float = Field(ge=0, le=10_000)
     """Output tokens."""
+
+
+class BatchSettings(Section):
+    """Batches of an endpoint: most verdicts come later, at a lower price."""
+
+    close_after_seconds: Seconds = 600
+    """How long a batch waits for further requests before it is sent."""
+    max_requests: int = Field(default=500, ge=1, le=5_000)
+    """Requests of a batch. A worker has four times as many tasks in flight there."""
+    give_up_after_seconds: Seconds = 7200
+    """After this time a batch is cancelled, and what it has not answered is asked singly."""
+    fast_share: Rate = 0.2
+    """Share of the events that are judged at once, chosen by their id."""
+
+    @model_validator(mode="after")
+    def _can_end(self) -> Self:
+        if self.give_up_after_seconds < self.close_after_seconds:
+            what = f"must be at least close_after_seconds ({self.close_after_seconds:g}), got "
+            what += f"{self.give_up_after_seconds:g}; raise it or lower the other"
+            refuse([("give_up_after_seconds", what)])
+        return self
+
+
+class LaneSettings(Section):
+    """A slower and cheaper way to the same model."""
+
+    batch: BatchSettings | None = None
+    """Use /v1/files and /v1/batches of the endpoint, in workers."""
+    tier: Literal["flex"] | None = None
+    """Use this service_tier for all calls."""
+    price_factor: float = Field(default=0.5, ge=0, le=1)
+    """Price in this lane, as a share of the usual one."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.batch is None) == (self.tier is None):
+            refuse([("", "needs either batch or tier; set one of them")])
+        return self
 
 
 class EndpointSettings(Section):
@@ -64,6 +112,8 @@ class EndpointSettings(Section):
     """Token limit, input plus output; default: headers."""
     usd_per_million_tokens: PriceSettings | None = None
     """Prices; default: the published ones of a known provider."""
+    lane: LaneSettings | None = None
+    """A slower lane at a lower price; the evaluator stays the same."""
 
     def read_key(self, env: Mapping[str, str] | None = None) -> SecretStr | None:
         return read_secret(self.api_key, f"judge.endpoints ({self.name}).api_key", env)
@@ -177,6 +227,10 @@ class JudgeSettings(Section):
     """What to redact in all texts before they leave the process; names needs the extra presidio."""
     cache: CacheSettings = Field(default_factory=CacheSettings)
     budget: Budget = Field(default_factory=BudgetSettings)
+
+    @property
+    def has_batches(self) -> bool:
+        return any(one.lane is not None and one.lane.batch is not None for one in self.endpoints)
 
     @model_validator(mode="after")
     def _endpoints(self) -> Self:

@@ -127,9 +127,9 @@ def _name_problems(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _topic_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     topics = settings.topics
-    one_by_one = ("events", "scores", "dead_letters", "alerts", "labels", "evaluations", "observations")
-    compacted = ("anchors", "monitor_state", "budget")
-    names = {f"topics.{name}": getattr(topics, name) for name in (*one_by_one, *compacted)}
+    results = ("events", "scores", "dead_letters", "alerts", "labels", "evaluations", "observations")
+    internal = ("anchors", "monitor_state", "budget", "batch_tasks", "batches")
+    names = {f"topics.{name}": getattr(topics, name) for name in (*results, *internal)}
     names |= {f"topics.tasks_prefix ({metric})": topics.task_topic(metric) for metric in settings.metrics}
     owners: dict[str, str] = {}
     for path, topic in names.items():

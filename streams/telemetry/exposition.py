@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +36,13 @@ class PartitionState:
     unfinished: int
     finished: int
     """Offsets before the next one to read, less those in flight."""
+
+    def beyond(self, patience_seconds: float, now: float) -> PartitionState:
+        """Count what waits this long by design neither as old nor, as long as it does, as lag."""
+        if not patience_seconds or self.oldest_timestamp is None:
+            return self
+        due = self.oldest_timestamp + patience_seconds
+        return replace(self, oldest_timestamp=due, lag_records=self.lag_records if due < now else None)
 
 
 class SeriesGauge(NamedTuple):

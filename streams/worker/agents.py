@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from judge.endpoints.lane import BatchLane
+from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.pool import EndpointPool
 from schemas import Alert
 from streams.errors import SettingsError
 from streams.intake.joining.intakes import ConversationIntake, GroupIntake, Joining
@@ -18,6 +21,7 @@ from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_r
 from streams.intake.selector import Intake, Selector, metric_routes, reading_policy, sampling_policy
 from streams.judging.agent import JudgeAgent, JudgeWatch
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_pool
+from streams.judging.lanes import BatchTasks, BatchTopic, batch_options, waiting_limit
 from streams.judging.leasing import Leasing
 from streams.kafka.delivery import BufferLimit
 from streams.kafka.reader import TopicReader
@@ -58,7 +62,7 @@ def _add_leasing(worker: Worker) -> None:
         worker.output,
         worker.settings.topics.budget,
         writes="judge" in worker.agents,
-        is_ready=lambda: (of := worker.consumer()) is not None and of.assigned,
+        is_ready=lambda: worker.is_assigned,
     )
     worker.beside += [leasing.read, leasing.write]
     for cap in worker.spending.caps:
@@ -133,16 +137,50 @@ def _add_judge(worker: Worker) -> None:
     worker.pool = pool
     worker.closing.append(pool.close)
     worker.metrics.set("judgestream_judge_timeout_seconds", to=settings.judge.timeout_seconds)
+    judges = metric_judges(pool, worker.judged_by, settings.metrics if given is None else {})
     agent = JudgeAgent(
-        judges=metric_judges(pool, worker.judged_by, settings.metrics if given is None else {}),
+        judges=judges,
         output=worker.output,
         spending=worker.spending,
         citations=worker.citations,
         free=[name for name, metric in settings.metrics.items() if metric.is_code],
     )
+    if settings.judge.has_batches and given is None:
+        _add_batches(worker, agent, pool, endpoints, watch)
     for metric in worker.judged_by:
         handle = partial(agent.handle, metric=metric)
         worker.add(settings.topics.task_topic(metric), f"judge-{metric}", agent, handle)
+
+
+def _add_batches(
+    worker: Worker,
+    agent: JudgeAgent,
+    pool: EndpointPool,
+    endpoints: Sequence[EndpointSettings],
+    watch: JudgeWatch,
+) -> None:
+    """Add the lanes of endpoints that have batches, and the agent of the tasks that wait for them."""
+    settings, topics = worker.settings, worker.settings.topics
+    log = BatchTopic(TopicReader(settings.kafka, worker.env), worker.output, topics.batches)
+    for endpoint, one in zip(pool.endpoints, endpoints, strict=True):
+        chat, options = endpoint.options.chat, batch_options(one, settings.judge)
+        if options is not None and isinstance(chat, OpenAIChat):
+            lane = endpoint.lane = BatchLane(
+                chat,
+                options,
+                log,
+                observer=watch,
+                hurried=lambda task: worker.is_suspicious(task.metric, task.labels),
+            )
+            log.lanes.append(lane)
+            worker.beside.append(partial(lane.run, lambda: worker.is_assigned))
+            worker.metrics.set("judgestream_judge_batch_requests", one.name, to=lane.waiting)
+    agent.batches = BatchTasks(agent.judges, worker.output, topics, worker.is_suspicious)
+    limits = {**worker.options.limits, topics.batch_tasks: waiting_limit(settings.judge)}
+    worker.options.limits = limits
+    worker.patience[topics.batch_tasks] = max(lane.options.longest_seconds for lane in log.lanes)
+    worker.add(topics.batch_tasks, "judge-batches", agent, agent.handle_in_batch)
+    worker.beside.append(log.follow)
 
 
 def _tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:

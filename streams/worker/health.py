@@ -60,7 +60,8 @@ class Health:
         )
         for agent in worker.pipelines:
             quiet = now - agent.last_finished
-            if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:
+            limit = STUCK_AGENT_SECONDS + agent.patience_seconds
+            if agent.in_hand and quiet > limit and not waiting:
                 reasons.append(
                     f"agent {agent.name} has {agent.in_hand} records in flight and finished none for "
                     f"{quiet:.0f} s"

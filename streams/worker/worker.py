@@ -100,6 +100,10 @@ class Worker:
         """Close what agents opened."""
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Run next to the agents until the end."""
+        self.patience: dict[str, float] = {}
+        """By topic, the seconds that a record may wait by design."""
+        self.suspicions: list[Callable[[str, Mapping[str, str]], bool]] = []
+        """Whether scores of a metric and labels may have fallen; while they may, no verdict waits."""
         self.troubles: list[Callable[[], Iterable[str]]] = [self._kafka_troubles]
         """Return a message for each dependency, but the judge, that fails at present."""
         self.pool: EndpointPool | None = None
@@ -136,6 +140,7 @@ class Worker:
             on_unreadable=self._set_unreadable_aside,
             on_surprise=part.on_surprise,
             crash=self.app.crash,
+            patience_seconds=self.patience.get(topic, 0.0),
         )
         self.pipelines.append(pipeline)
         add_agent(self.app, topic, name, pipeline.run)
@@ -179,9 +184,20 @@ class Worker:
         consumer: Consumer | None = self.app._consumer  # noqa: SLF001 - the property would create one
         return consumer
 
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the worker has joined its group, so that the producer runs."""
+        consumer = self.consumer()
+        return consumer is not None and consumer.assigned
+
+    def is_suspicious(self, metric: str, labels: Mapping[str, str]) -> bool:
+        return any(suspects(metric, labels) for suspects in self.suspicions)
+
     def partitions(self) -> tuple[PartitionState, ...]:
         consumer = self.consumer()
-        return () if consumer is None else tuple(consumer.partitions())
+        found = () if consumer is None else tuple(consumer.partitions())
+        now = time.time()
+        return tuple(one.beyond(self.patience.get(one.topic, 0.0), now) for one in found)
 
     def loop(self) -> Consumer | StoreAgent | None:
         """Return the reading loop: the group's consumer, or the store if it runs alone."""

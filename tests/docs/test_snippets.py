@@ -27,6 +27,7 @@ from judge.endpoints.health import (
     SILENT_SECONDS,
     UNWELL_SHARE,
 )
+from judge.endpoints.lane import KEPT_SECONDS, TAKE_OVER_FACTOR
 from judge.endpoints.limiter import FIRST_PAUSE_SECONDS
 from judge.endpoints.openai_chat import MAX_REPLY_BYTES
 from judge.endpoints.options import CONFIRM_SECONDS
@@ -36,8 +37,9 @@ from judge.metric import ScoredOutcome
 from judge.metrics.base import outcome_on, read_scale
 from judge.metrics.coverage import MAX_REFERENCE_BYTES
 from streams.judging.endpoints import PATIENCE
+from streams.judging.lanes import WAITING_BATCHES, WAITING_BYTES
 from streams.judging.metrics import build_metric
-from streams.settings.judge import JudgeSettings
+from streams.settings.judge import BatchSettings, JudgeSettings, LaneSettings
 from streams.settings.load import load_settings
 from streams.settings.tree import Settings
 from streams.worker.run import CLOSE_SECONDS, stop_seconds
@@ -151,8 +153,12 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def test_the_settings_of_the_judge_page_are_valid() -> None:
-    (block,) = blocks(PAGE, "yaml")
-    assert JudgeSettings.model_validate(yaml.safe_load(block)["judge"]).budget.when_spent == "defer"
+    """The examples of the page are valid; that of the lane has the defaults."""
+    valid = [JudgeSettings.model_validate(yaml.safe_load(block)["judge"]) for block in blocks(PAGE, "yaml")]
+    assert valid[0].budget.when_spent == "defer"
+    assert valid[1].endpoints[0].lane == LaneSettings(batch=BatchSettings())
+    assert f"`price_factor` ({LaneSettings(tier='flex').price_factor:g})" in TEXT
+    assert (TAKE_OVER_FACTOR, KEPT_SECONDS, WAITING_BATCHES, WAITING_BYTES) == (8, 3600, 4, 256 * 2**20)
 
 
 def test_the_figures_are_those_of_the_code() -> None:

@@ -19,7 +19,7 @@ class GuardedBroker(EmbeddedBroker):
         super().__init__()
         self.mechanism, self.secret = mechanism, secret
         self.logins: list[tuple[bool, bytes]] = []
-        served: dict[int, Any] = self._server._apis._apis
+        served: dict[int, Any] = self._apis._apis
         served[_HANDSHAKE] = Api(_HANDSHAKE, 0, 1, self._shake_hands)  # type: ignore[arg-type] # not in the enum
         served[_AUTHENTICATE] = Api(_AUTHENTICATE, 0, 0, self._authenticate)  # type: ignore[arg-type]
 

@@ -28,7 +28,7 @@ PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_
 TOPICS = {
     "events": "events", "tasks_prefix": "tasks.", "scores": "scores", "dead_letters": "dead",
     "alerts": "alerts", "observations": "observations", "anchors": "anchors",
-    "monitor_state": "monitor-state", "budget": "budget",
+    "monitor_state": "monitor-state", "budget": "budget", "batch_tasks": "batch-tasks", "batches": "batches",
 }  # fmt: skip
 """The endings of the topics' names, by setting."""
 REPLY = '{"score": 3, "justification": "plain"}'

@@ -129,14 +129,18 @@ CALL_LINES: Final = (
             ),
             Panel(
                 title="In flight",
-                description="Calls in flight by endpoint, all workers together. Limited by "
-                "`judge.max_in_flight` per worker.",
+                description="Calls in flight by endpoint, all workers together, limited by "
+                "`judge.max_in_flight` per worker; and requests that wait in batches.",
                 unit="short",
                 no_data="No judge call was made since the workers started",
                 queries=(
                     Query(
                         expr=f"sum by (endpoint) (judgestream_judge_in_flight{{{ENDPOINT}}})",
                         legend="{{endpoint}}",
+                    ),
+                    Query(
+                        expr=f"sum by (endpoint) (judgestream_judge_batch_requests{{{ENDPOINT}}})",
+                        legend="{{endpoint}}, in batches",
                     ),
                 ),
                 minimum=0,

@@ -7,11 +7,12 @@ add a row here and its name to `TopicSettings`.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from streams.settings.broker import KafkaSettings, TopicSettings
+from streams.settings.judge import JudgeSettings
 from streams.settings.tree import Settings
 
 AgentName = Literal["intake", "judge", "monitor", "store", "sink"]
@@ -58,7 +59,14 @@ TOPICS: Final = (
     TopicKind("anchors", "anchor", readers=("monitor",), cleanup="compact"),
     TopicKind("monitor_state", None, readers=("monitor",), writers=("monitor",), cleanup="compact"),
     TopicKind("budget", None, readers=("intake", "judge"), writers=("judge",), cleanup="compact"),
+    TopicKind("batch_tasks", "judge_task", readers=("judge",), writers=("judge",)),
+    TopicKind("batches", None, readers=("judge",), writers=("judge",), cleanup="compact"),
 )
+_ONLY_WITH: Final[Mapping[str, Callable[[JudgeSettings], bool]]] = {
+    "budget": lambda judge: judge.budget.is_limited,
+    "batch_tasks": lambda judge: judge.has_batches,
+    "batches": lambda judge: judge.has_batches,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +85,12 @@ class TopicUse:
 
 
 def topic_uses(settings: Settings, agents: Collection[str] = AGENTS) -> list[TopicUse]:
-    """Return the topics that agents use, in the order of the table; that of the budget only if one is set."""
+    """Return the topics that agents use, in the order of the table; of a budget or batches only if set."""
     chosen = frozenset(agents)
     return [
         TopicUse(name, kind, reads, writes)
         for kind in TOPICS
-        if kind.field != "budget" or settings.judge.budget.is_limited
+        if kind.field not in _ONLY_WITH or _ONLY_WITH[kind.field](settings.judge)
         if (reads := not chosen.isdisjoint(kind.readers)) | (writes := not chosen.isdisjoint(kind.writers))
         for name in kind.names(settings.topics, settings.metrics)
     ]

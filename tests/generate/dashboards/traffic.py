@@ -117,6 +117,7 @@ class _Worker:
         for outcome in ("scored", "unscored", "invalid_verdict", "unavailable"):
             metrics.observe_call("primary", "judge-1", outcome, 1.5)
         metrics.set("judgestream_judge_in_flight", "primary", to=minute % 5)
+        metrics.set("judgestream_judge_batch_requests", "primary", to=minute % 7)
         metrics.set("judgestream_judge_breaker_open", "primary", to=float(minute % 60 == 0))
 
     def _observe(self, metric: str, app: str, **fields: Any) -> None:

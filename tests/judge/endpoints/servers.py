@@ -84,8 +84,11 @@ class Notes(EndpointObserver):
         assert seconds >= 0
         self.outcomes[endpoint, outcome] += 1
 
-    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+    def used(
+        self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool, price_factor: float = 1.0
+    ) -> None:
         assert model
+        assert price_factor == 1
         self.tokens[endpoint, for_verdict] += usage.input_tokens
 
     def down(self, endpoint: str, reason: str | None) -> None:

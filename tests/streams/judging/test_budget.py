@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from math import pi, sin
@@ -69,6 +70,22 @@ def test_a_spent_budget_admits_again_when_its_day_ends(usd: float | None, calls:
     assert day.admit(NOON + timedelta(minutes=1)) == MIDNIGHT
     assert day.admit(MIDNIGHT - timedelta(microseconds=1)) == MIDNIGHT
     assert day.admit(MIDNIGHT) is None
+
+
+async def test_verdicts_that_wait_in_a_batch_leave_room_for_others() -> None:
+    """A lease of 5 calls is asked for again when 5 wait in a batch, and not when 5 are in flight."""
+    for waits in (False, True):
+        spending = Spending(BudgetSettings(calls_per_day=1000), worker="w", now=lambda: NOON)
+        share = spending.share
+        spending.sample()
+        spending.heard(share.joining(), 0)
+        spending.admit()
+        spending.heard(share.entries()[0], 1)
+        async with AsyncExitStack() as stack:
+            for _ in range(5):
+                await stack.enter_async_context(spending.admitted(waits=waits))
+            assert (spending.admit() is None) is False
+            assert bool(share.entries()) == waits
 
 
 def test_verdicts_under_way_count_before_they_end() -> None:

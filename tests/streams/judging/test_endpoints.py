@@ -331,3 +331,32 @@ async def test_a_refused_connection_is_an_outage() -> None:
     """Nothing listens on port 1."""
     with pytest.raises(JudgeUnavailableError, match="does not answer"):
         await chosen_endpoint({"OPENAI_BASE_URL": NOWHERE})
+
+
+def test_the_flex_tier_is_sent_and_costs_half() -> None:
+    """A service_tier of the parameters takes precedence; the price of a batch is that of its lines."""
+    price = {"usd_per_million_tokens": {"input": 2, "output": 10}}
+    flex = endpoint(**price, lane={"tier": "flex"})
+    dear = endpoint(**price, lane={"tier": "flex", "price_factor": 0.8}, parameters={"service_tier": "auto"})
+    batch = endpoint(**price, lane={"batch": {}})
+    found = [build_prices([one]).cost_usd("m", MILLION, endpoint="primary") for one in (flex, dear, batch)]
+    assert found == [1, 1.6, 2]
+    pool = open_pool(JudgeSettings(), [flex, dear, batch])
+    tiers = [one.options.parameters.get("service_tier") for one in pool.endpoints]
+    assert tiers == ["flex", "auto", None]
+
+
+@pytest.mark.parametrize(
+    ("lane", "problem"),
+    [
+        ({}, "needs either batch or tier"),
+        ({"batch": {}, "tier": "flex"}, "needs either batch or tier"),
+        (
+            {"batch": {"give_up_after_seconds": 60}},
+            r"must be at least close_after_seconds \(600\), got 60; raise it or lower the other",
+        ),
+    ],
+)
+def test_a_lane_that_cannot_work_is_refused(lane: Mapping[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        endpoint(lane=lane)

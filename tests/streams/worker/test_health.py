@@ -33,6 +33,7 @@ class _Agent:
     name: str = "judge-tone"
     in_hand: int = 1
     last_finished: float = 0.0
+    patience_seconds: float = 0.0
 
 
 def _health(
@@ -84,6 +85,8 @@ def test_an_unwell_endpoint_and_a_changed_model_are_notes() -> None:
         (10_000, {"loop": _Loop(last_turn=None)}, True),
         (LATE, {"agent": _Agent()}, False),
         (LATE, {"agent": _Agent(in_hand=0)}, True),
+        (LATE, {"agent": _Agent(patience_seconds=2)}, True),
+        (LATE + 2, {"agent": _Agent(patience_seconds=2)}, False),
         (LATE, {"agent": _Agent(), "judge": "connection refused"}, True),
         (LATE, {"agent": _Agent(), "broker": ["writing fails"]}, True),
         (LATE, {"agent": _Agent(), "deferred": "the budget is spent"}, True),

@@ -54,6 +54,18 @@ def test_the_budgets_topic_is_needed_with_a_budget_only() -> None:
     assert {use.name for use in uses.values()} == {"qa.budget"}
 
 
+def test_the_topics_of_batches_are_needed_with_a_lane_only() -> None:
+    endpoint = {"name": "a", "model": "m"}
+
+    def names(**lane: object) -> set[str]:
+        judge = {"endpoints": [endpoint | lane]}
+        settings = Settings.model_validate({"judge": judge, "metrics": {"coverage": {}}})
+        return {use.name for use in topic_uses(settings, ("judge",)) if use.operations == ("Read", "Write")}
+
+    assert names(lane={"tier": "flex"}) == names() == set()
+    assert names(lane={"batch": {}}) == {"qa.batch-tasks", "qa.batches"}
+
+
 def test_what_the_settings_say_counts() -> None:
     created = {"create_partitions": 24, "create_replication_factor": 3}
     plan = _plan(events="answers", tasks_prefix="t-", **created)
