@@ -1,4 +1,4 @@
-"""Messages between the parts: one module per topic, frozen models without behaviour."""
+"""Messages between the parts: frozen models without I/O."""
 
 from __future__ import annotations
 

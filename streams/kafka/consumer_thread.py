@@ -1,4 +1,4 @@
-"""The thread that runs the Kafka consumer, through aiokafka's public methods."""
+"""The thread that runs the Kafka consumer."""
 
 from __future__ import annotations
 

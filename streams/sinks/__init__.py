@@ -1,1 +1,1 @@
-"""Delivers verdicts from the results topic to other systems; judging never waits for it."""
+"""Delivers verdicts and incidents from their topics to other systems; judging never waits for it."""

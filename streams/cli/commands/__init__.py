@@ -1,1 +1,1 @@
-"""One module per command; heavy imports are inside the command that needs them."""
+"""One module per group of commands; heavy imports are inside the command that needs them."""
