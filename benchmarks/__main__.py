@@ -22,6 +22,7 @@ BENCHMARKS = (
     "people",
     "quotations",
     "rate_limit",
+    "rates",
     "scaling",
     "scrape",
     "startup",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from math import floor
 from os.path import commonprefix
@@ -17,9 +17,10 @@ from judge.metric import Metric
 from judge.text.printable import printable
 from schemas import Usage
 from streams.batch.estimate import Estimate, request_of
+from streams.judging.allocation import EQUAL_PART
 from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
-from streams.settings.judge import BudgetSettings, EndpointSettings, LimitSettings
+from streams.settings.judge import EndpointSettings, LimitSettings
 from streams.settings.tree import Settings
 
 CACHED_FROM: Final = {"api.openai.com": 1024}
@@ -33,7 +34,7 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
     too small for the sample.
     """
     found: list[dict[str, Any]] = []
-    endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
+    endpoints, budget = judge_endpoints(settings.judge, os.environ, settings.metrics), settings.judge.budget
     for name, metric in build_metrics(settings).items():
         task = neutral_task(metric, now=datetime(2026, 1, 1, tzinfo=UTC))
         request = None if metric.mode == "code" else request_of(metric, task)
@@ -42,7 +43,8 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
         estimate = Estimate({name: metric}, settings.metrics, endpoints)
         estimate.add(task)
         prompt: dict[str, Any] = {"metric": name, "estimated_tokens": request_tokens(request)}
-        prompt["verdicts_per_day"] = _paid(settings.judge.budget, name, estimate)
+        caps = [one for one in budget.caps if one.metric == name]
+        prompt["verdicts_per_day"] = _paid([budget, *caps], estimate)
         prompt["caching"] = list(caching_notes(metric, voters(settings.metrics[name], endpoints)))
         if settings.metrics[name].prompt_pack is not None:
             prompt["messages"] = [
@@ -53,13 +55,35 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
     return found
 
 
-def _paid(budget: BudgetSettings, metric: str, estimate: Estimate) -> int | None:
+def _paid(limits: Sequence[LimitSettings], estimate: Estimate) -> int | None:
     """Return how many such verdicts the narrowest limit pays for in a day; None without one, or a price."""
     usd, calls = estimate.cost_usd, estimate.total.calls
-    limits: list[LimitSettings] = [budget, *(one for one in budget.caps if one.metric == metric)]
     paid = [one.usd_per_day / usd for one in limits if usd and one.usd_per_day is not None]
     paid += [one.calls_per_day / calls for one in limits if calls and one.calls_per_day is not None]
     return floor(min(paid)) if paid else None
+
+
+def rates_line(settings: Settings) -> str | None:
+    """Return what `sampling.budget` would make of the rates; None without it, an endpoint or a price."""
+    limit, now = settings.sampling_limit, datetime(2026, 1, 1, tzinfo=UTC)
+    if limit is None:
+        return None
+    endpoints, paid = judge_endpoints(settings.judge, os.environ, settings.metrics), []
+    for name, metric in build_metrics(settings).items():
+        if metric.mode != "code":
+            estimate = Estimate({name: metric}, settings.metrics, endpoints)
+            estimate.add(neutral_task(metric, now=now))
+            paid.append(_paid([limit], estimate))
+    prices = [1 / one for one in paid if one]
+    if not prices or len(prices) < len(paid) or not settings.sampling.most:
+        return None
+    events = round(1 / sum(prices))
+    shares = ", ".join(f"{100 / times:g}% of {events * times:,}" for times in (2, 20, 200))
+    return (
+        f"sampling.budget pays for about {events:,} events a day with all metrics; if their scores vary "
+        f"alike, about {shares} events a day in each stratum, and in none less than about "
+        f"{floor(EQUAL_PART * events / len(settings.sampling.most)):,}"
+    )
 
 
 def prompt_lines(prompt: Mapping[str, Any]) -> Iterator[str]:

@@ -324,7 +324,7 @@ def _obstacles(settings: Settings) -> list[str]:
     for endpoint in endpoints or ():
         tried(endpoint.read_key)
     if endpoints is not None:
-        tried(lambda: check_prices(settings.judge, endpoints))
+        tried(lambda: check_prices(settings.judge, endpoints, settings.sampling_limit))
     tried(lambda: open_reader(settings, os.environ))
     return problems
 

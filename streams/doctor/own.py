@@ -116,7 +116,7 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     """Warn of unknown prices and of a missing budget."""
     try:
         endpoints = judge_endpoints(settings.judge, env, settings.metrics)
-        check_prices(settings.judge, endpoints)
+        check_prices(settings.judge, endpoints, settings.sampling_limit)
     except SettingsError as error:
         return [bad_settings("budget", "prices", one) for one in error.problems]
     findings = [
@@ -129,11 +129,11 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
         for one in endpoints
         if price_of(one) is None and one.model != OFFLINE_MODEL
     ]
-    limits = settings.judge.budget
-    if limits.is_limited:
+    limits = settings.limits
+    if limits:
         told = ", ".join(
             f"{value:,g} {unit} per day of {name}"
-            for name, limit in limits.limits
+            for name, limit in limits
             for unit, value in (("USD", limit.usd_per_day), ("calls", limit.calls_per_day))
             if value is not None
         )

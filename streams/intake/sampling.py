@@ -198,6 +198,10 @@ class Decision:
             return self
         return self._at(self.rate * factor, f"{self.policy}*{factor}")
 
+    def steered(self, part: Fraction, suffix: str) -> Decision:
+        """Decide at a part of the rate that a policy with this suffix gives; as for a lowered rate."""
+        return self._at(self.rate * part, f"{self.policy}{suffix}") if suffix else self
+
     def _at(self, rate: Fraction, policy: str) -> Decision:
         limit = threshold(rate) if self.before is None else self.before.apply(rate)
         return replace(self, rate=rate, threshold=limit, policy=policy)

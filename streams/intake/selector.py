@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from judge.errors import EventError
 from judge.evaluate import limited
@@ -82,12 +82,26 @@ class EventSelection:
     """Why none does; None if there are assignments."""
 
 
+class Steering(Protocol):
+    """The rates of `sampling.budget`, which all workers share."""
+
+    known: asyncio.Event
+    """Set once the rates of the past are known."""
+
+    def in_force(self, timestamp: float | None, stratum: str) -> tuple[Fraction, str]:
+        """Return the part of a stratum's configured rate at a time, and a suffix for the policy's name."""
+
+    def count(self, stratum: str, met: float, asked: float) -> None:
+        """Count an event: verdicts that its configured rate asks for, and those that are asked for."""
+
+
 class Selector:
     """Selects the tasks of events.
 
     Args:
         rate_factor: Returns the factor by which rates are currently lowered for a metric and an event's
             labels; None for no lowering.
+        steering: The rates of `sampling.budget`; None without one.
         replay_id: Id of the replay; None for the live stream.
         now: Returns the time, with its offset from UTC.
     """
@@ -99,6 +113,7 @@ class Selector:
         metrics: Mapping[str, Metric],
         *,
         rate_factor: Callable[[str, Mapping[str, str]], Fraction] | None = None,
+        steering: Steering | None = None,
         replay_id: str | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -106,19 +121,29 @@ class Selector:
         self.routes = tuple(routes)
         self._metrics = metrics
         self._rate_factor = rate_factor
+        self.steering = steering
         self._replay_id = replay_id
         self._now = now
 
-    def select(self, event: QAEvent, record_key: bytes | None) -> EventSelection:
-        decision = self.policy.decide_event(event, record_key)
+    def select(
+        self, event: QAEvent, record_key: bytes | None, timestamp: float | None = None
+    ) -> EventSelection:
+        """Select the tasks of an event; `timestamp` is its record's, in seconds since the epoch."""
+        decision = steered = self.policy.decide_event(event, record_key)
+        if self.steering is not None and decision.keep:
+            steered = decision.steered(*self.steering.in_force(timestamp, decision.stratum))
         fitting = [route for route in self.routes if route.when.fits(event)]
-        lowered = [self._lowered(decision, route.metric, event) for route in fitting]
+        lowered = [self._lowered(steered, route.metric, event) for route in fitting]
         decided = (
             Assignment(route.metric, route.decide(decision, low))
             for route, low in zip(fitting, lowered, strict=True)
             if low.keep or route.of_all
         )
         assignments = tuple(one for one in decided if one.decision.keep)
+        if self.steering is not None and decision.keep:
+            met = sum(route.rate for route in fitting if not route.of_all)
+            paid = {route.metric for route in fitting if not route.of_all}
+            self.steering.count(decision.stratum, met, sum(one.metric in paid for one in assignments))
         skipped: NoTaskReason | None = None
         if not assignments:
             skipped = decision.skip_reason or ("not_sampled" if fitting else "unroutable")
@@ -255,7 +280,9 @@ class Intake:
 
         An event that is also judged in a conversation (`in_conversation`) may match no metric.
         """
-        selection = self.selector.select(event, record.key)
+        if self.selector.steering is not None:
+            await self.selector.steering.known.wait()
+        selection = self.selector.select(event, record.key, record.timestamp)
         if selection.skipped == "unroutable" and not in_conversation:
             names = ", ".join(route.metric for route in self.selector.routes)
             detail = f"no metric's conditions match: {names}; see metrics.*.when"

@@ -86,6 +86,8 @@ class JudgeAgent:
     citations: CitationWatch
     free: Collection[str] = ()
     batches: BatchTasks | None = None
+    on_verdict: Callable[[Result], None] | None = None
+    """Gets each live verdict of a judge that is not from the cache."""
 
     async def handle(self, record: Record, metric: str) -> None:
         task = await self._task(record)
@@ -140,6 +142,8 @@ class JudgeAgent:
         result = result.model_copy(update={"task": source})
         if is_live:
             self.citations.add(result)
+            if self.on_verdict is not None and result.judge is not None and not result.judge.cached:
+                self.on_verdict(result)
         try:
             await self.output.result(result)
         except TooLargeError as error:

@@ -20,10 +20,11 @@ import asyncio
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from math import ceil, inf
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import structlog
 
@@ -31,7 +32,7 @@ from judge.errors import DrainingError
 from schemas import Result
 from streams.judging.ledger import NANO, Account, Entry
 from streams.judging.share import LEASE, Lease, Share
-from streams.settings.judge import BudgetSettings, LimitSettings
+from streams.settings.judge import SAMPLING_BUDGET, BudgetSettings, LimitSettings
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -54,32 +55,37 @@ Accounts: TypeAlias = tuple[Account, ...]
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
+@dataclass
 class Demand:
     """How much of a day's demand has come by a time of day: as on the whole days before, else evenly.
 
-    Each worker counts its own events, which are a part of all at each hour.
+    Attributes:
+        counted: Of the present day, by hour.
+        usual: Shares of the hours on whole days; None before one.
     """
 
-    EVEN: Final = 0.05
+    since: datetime
+    counted: list[float] = field(default_factory=lambda: [0.0] * 24)
+    usual: list[float] | None = None
+
+    EVEN: ClassVar = 0.05
     """Share of a mean hour that each hour has at least, for demand where there was none before."""
 
-    def __init__(self, since: datetime) -> None:
-        self._since = since
-        self._counted = [0] * 24
-        self._usual: list[float] | None = None
-        self._hours = [1 / 24] * 24
+    def __post_init__(self) -> None:
+        usual = self.usual or [1 / 24] * 24
+        self._hours = [(one + self.EVEN / 24) / (1 + self.EVEN) for one in usual]
 
-    def add(self, now: datetime) -> None:
-        self._counted[now.hour] += 1
+    def add(self, now: datetime, count: float = 1) -> None:
+        self.counted[now.hour] += count
 
     def begin(self, day: datetime) -> None:
         """Begin a day; the one that ended counts half, if it was seen from its beginning and had demand."""
-        total = sum(self._counted)
-        if total and self._since <= day - timedelta(days=1):
-            share = [count / total for count in self._counted]
-            self._usual = [(new + old) / 2 for new, old in zip(share, self._usual or share, strict=True)]
-            self._hours = [(one + self.EVEN / 24) / (1 + self.EVEN) for one in self._usual]
-        self._counted = [0] * 24
+        total = sum(self.counted)
+        if total and self.since <= day - timedelta(days=1):
+            share = [count / total for count in self.counted]
+            self.usual = [(new + old) / 2 for new, old in zip(share, self.usual or share, strict=True)]
+        self.counted = [0.0] * 24
+        self.__post_init__()
 
     def by(self, now: datetime) -> float:
         """Return the share of a day's demand before this time of day."""
@@ -92,6 +98,7 @@ class Spending:
 
     Args:
         limits: In US dollars (which requires known prices) and in calls.
+        sampling: The limit of `sampling.budget`, of which a verdict is one call, whatever it took.
         worker: Its id in the log that grants leases, whose records `heard` gets; "": it holds all.
         now: Returns the time, in UTC.
     """
@@ -100,12 +107,15 @@ class Spending:
         self,
         limits: BudgetSettings,
         *,
+        sampling: LimitSettings | None = None,
         worker: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.share = Share(worker, clock=lambda: now().timestamp())
-        self.is_limited = limits.is_limited
         self._limits: dict[str, LimitSettings] = dict(limits.limits)
+        if sampling is not None:
+            self._limits[SAMPLING_BUDGET] = sampling
+        self.is_limited = bool(self._limits)
         self._caps = {cap.name: (cap.metric, cap.by) for cap in limits.caps}
         self._now = now
         self._demand = Demand(now())
@@ -260,15 +270,18 @@ class Spending:
             if calls:
                 lease.priced += round((usd or 0.0) * NANO)
                 lease.verdicts += 1
-        self.book(usd, calls=calls, accounts=accounts)
+        self.book(usd, calls=calls, accounts=accounts, verdicts=min(calls, 1))
         self._changed()
 
-    def book(self, usd: float | None, *, calls: int = 1, accounts: Accounts | None = None) -> None:
+    def book(
+        self, usd: float | None, *, calls: int = 1, accounts: Accounts | None = None, verdicts: int = 0
+    ) -> None:
         """Record calls that needed no admission, with their cost; None if unknown."""
         self._today()
         for account in self._all(accounts):
             lease = self._lease(account)
-            lease.spent += calls if account.unit == "calls" else round((usd or 0.0) * NANO)
+            used = verdicts if account.cap == SAMPLING_BUDGET else calls
+            lease.spent += used if account.unit == "calls" else round((usd or 0.0) * NANO)
             if lease.spent > lease.held:
                 self.share.send(account)
 

@@ -25,7 +25,13 @@ from judge.text.printable import printable
 from streams.errors import SettingsError
 from streams.judging.agent import PatientJudge
 from streams.settings.addresses import sends_key_in_the_clear
-from streams.settings.judge import CacheSettings, EndpointSettings, JudgeSettings, default_endpoints
+from streams.settings.judge import (
+    CacheSettings,
+    EndpointSettings,
+    JudgeSettings,
+    LimitSettings,
+    default_endpoints,
+)
 from streams.settings.metrics import MetricSettings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -142,17 +148,20 @@ def may_cost(endpoint: EndpointSettings) -> bool:
     return not (is_free or near or endpoint.model == OFFLINE_MODEL)
 
 
-def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
+def check_prices(
+    judge: JudgeSettings, endpoints: Sequence[EndpointSettings], sampling: LimitSettings | None = None
+) -> None:
     """Check that paid endpoints have a budget, and that a budget in dollars has known prices."""
     budget = judge.budget
     paid = [one for one in endpoints if price_of(one) is not None and may_cost(one)]
-    if paid and not budget.is_limited and not budget.unlimited:
+    if paid and not budget.is_limited and not budget.unlimited and sampling is None:
         what = f"is required, because {paid[0].model} at {paid[0].base_url} is paid per token"
         raise SettingsError(
             [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
         )
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
-    if budget.in_dollars and unknown:
+    in_dollars = budget.in_dollars or (sampling is not None and sampling.usd_per_day is not None)
+    if in_dollars and unknown:
         raise SettingsError([_unpriced(name) for name in unknown])
 
 

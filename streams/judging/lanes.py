@@ -41,7 +41,7 @@ PLACE: Final = "task_place"
 _SHARES: Final = 2**32
 _RECORD: Final = TypeAdapter(BatchRecord)
 
-Suspicion = Callable[[str, Mapping[str, str]], bool]
+Suspicion = Callable[[JudgeTask], bool]
 """Whether scores of a metric and labels may have fallen, so that verdicts must not wait."""
 
 
@@ -141,7 +141,7 @@ class BatchTasks:
             or any(name == AT_ONCE for name, _ in record.headers)
         ):
             return False
-        return not (is_fast(task, options.fast_share) or self._suspicious(task.metric, task.labels))
+        return not (is_fast(task, options.fast_share) or self._suspicious(task))
 
     def is_late(self, task: JudgeTask, record: Record) -> bool:
         """Return whether a task has waited so long, in the topic, that it is to be judged at once."""

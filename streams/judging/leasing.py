@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from streams.judging.budget import Spending
 from streams.judging.ledger import Entry, parse_entry
+from streams.judging.rates import Rates, speaks_of_rates
 from streams.judging.share import IDLE_SECONDS
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicBatch, TopicReader
@@ -36,6 +37,7 @@ class Leasing:
     Args:
         writes: Whether the worker judges; another one only reads what is spent.
         is_ready: Returns whether the worker has joined its group, so that the producer runs.
+        rates: Those of `sampling.budget`, whose records are on the same log.
     """
 
     def __init__(
@@ -47,7 +49,9 @@ class Leasing:
         *,
         writes: bool,
         is_ready: Callable[[], bool],
+        rates: Rates | None = None,
     ) -> None:
+        self._rates = rates
         self._spending, self._reader, self._output, self._topic = spending, reader, output, topic
         self._writes, self._is_ready = writes, is_ready
         self._outdated: dict[bytes, None] = {}
@@ -63,7 +67,9 @@ class Leasing:
                 self._spending.heard(self._entry(record), record.offset)
 
     def _entry(self, record: Record) -> Entry | None:
-        if record.value is None:
+        if self._rates is not None and self._rates.heard(record.key, record.value):
+            return None
+        if record.value is None or speaks_of_rates(record.key):
             return None
         try:
             entry = parse_entry(record.value)
@@ -95,6 +101,8 @@ class Leasing:
         self._spending.sample()
         entries = self._spending.share.entries(idle_seconds=self._idle_seconds)
         await self._put([(entry.key, entry.value) for entry in entries])
+        if self._rates is not None:
+            await self._put(self._rates.due())
         if self._writes and self._outdated:
             outdated, self._outdated = self._outdated, {}
             await self._put([(key, None) for key in outdated])
@@ -109,7 +117,7 @@ class Leasing:
                     await asyncio.sleep(TICK_SECONDS / 20)
         self._idle_seconds = IDLE_SECONDS
 
-    async def _put(self, records: list[tuple[bytes, bytes | None]]) -> None:
+    async def _put(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write records; an account's entries do not overtake each other, as one is on its way at most."""
         async with asyncio.TaskGroup() as tasks:
             for key, value in records:

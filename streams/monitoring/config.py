@@ -116,6 +116,8 @@ class SeriesRules:
     measures: tuple[Measure, ...]
     baseline_samples: int
     thresholds: tuple[float, ...]
+    suspects: bool = False
+    """Whether suspicions are kept, which raise the sampling rates."""
 
 
 class MonitorConfig(MonitorSettings):
@@ -128,6 +130,7 @@ class MonitorConfig(MonitorSettings):
     rising: frozenset[str] = frozenset()
     """The metrics that get worse when they rise."""
     explorer_url: str | None = None
+    suspects: bool = False
 
     def rules(self, metric: str, *, fixed_labels: int = 0) -> SeriesRules:
         """Return the rules of a metric's series, of which `fixed_labels` labels have one value.
@@ -152,6 +155,7 @@ class MonitorConfig(MonitorSettings):
             measures=measures,
             baseline_samples=self.baseline_samples,
             thresholds=tuple(map(threshold, measures)),
+            suspects=self.suspects,
         )
 
     def measures(self, metric: str) -> tuple[Measure, ...]:
@@ -186,6 +190,7 @@ def monitor_config(
     named: Mapping[str, MetricSettings] = MappingProxyType({}),
     *,
     explorer_url: str | None = None,
+    suspects: bool = False,
 ) -> MonitorConfig:
     """Return the configuration for settings and metrics; `named` has the direction that is worse.
 
@@ -201,6 +206,7 @@ def monitor_config(
         label_numbers={name: metric.labels for name, metric in metrics.items()},
         rising=frozenset(name for name, metric in named.items() if metric.rises),
         explorer_url=explorer_url,
+        suspects=suspects,
     )
 
 

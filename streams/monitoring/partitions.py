@@ -38,6 +38,7 @@ from streams.monitoring.forwarder import demanded, result_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, StateProblem
 from streams.monitoring.rejudging import judge_burst, judge_due
 from streams.monitoring.series import SeriesKey
+from streams.monitoring.suspicion import Suspicions
 from streams.telemetry.logs import where
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -93,6 +94,7 @@ class _Held:
     """Keys of saved records that no mark names any more."""
     asked: set[str] = field(default_factory=set)
     """Bursts whose tasks are written."""
+    suspicions: Suspicions = field(default_factory=Suspicions)
     unsaved: int = 0
     saved_at: float = field(default_factory=time.monotonic)
 
@@ -115,6 +117,8 @@ class PartitionMonitors:
     assigned: Callable[[], Collection[int]]
     tell: Callable[[Alert], str | None] = lambda _: None
     """Logs an alert; returns the id of its incident, None if it is not known."""
+    suspect: Callable[[str, Collection[str]], None] | None = None
+    """Raises the sampling rates of a metric's strata."""
     enrolments: Mapping[str, Enrolment] = field(default_factory=dict)
     """The valid anchors by metric, kept up to date by their owner."""
     _held: dict[int, _Held] = field(default_factory=dict)
@@ -197,6 +201,7 @@ class PartitionMonitors:
                     if held.unsaved and (waited or held.unsaved >= SAVE_OBSERVATIONS):
                         await self._save(number, held)
                     await self._rejudge(held)
+                    held.suspicions.look(held.monitor.series.values(), self.suspect)
 
     async def _rejudge(self, held: _Held) -> None:
         """Write the tasks of bursts, once; what is on their topic already is not judged a second time."""

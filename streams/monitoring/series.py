@@ -20,7 +20,8 @@ from streams.monitoring.burst import LEFT_OUT, REJUDGED, Burst, Names, OldAnswer
 from streams.monitoring.config import MEAN, MIX, SeriesRules
 from streams.monitoring.statistics.attribution import FEWEST
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
-from streams.monitoring.statistics.strata import RelativeWeights, Traffic, estimate_strata
+from streams.monitoring.statistics.strata import MOST_STRATA, RelativeWeights, Traffic, estimate_strata
+from streams.monitoring.suspicion import Cusum
 from streams.monitoring.watch import Change, Sample, Watch, reported
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -153,6 +154,8 @@ class Series:
     bursts: dict[str, Burst] = field(default_factory=dict)
     """Of the whole traffic: what is being judged again, by replay id."""
     names: Names = field(default_factory=Names)
+    suspicions: dict[str, Cusum] = field(default_factory=dict)
+    """Of the whole traffic, by stratum; with `sampling.budget`."""
     spent: tuple[str, int] = ("", 0)
     """A day, and the old answers that were to be judged again on it."""
 
@@ -235,8 +238,29 @@ class Series:
         window.add(sums, occurred_at=sample.occurred_at, now=now)
         return [change for bet in bets for change in self._bet(bet, held)]
 
+    @property
+    def suspected(self) -> set[str]:
+        """The strata in which a fall is suspected."""
+        return {name for name, one in self.suspicions.items() if one.is_raised}
+
+    def _suspect(self, sample: Sample) -> None:
+        if self.key.labels or not self.rules.suspects:
+            return
+        if len(self.suspicions) >= MOST_STRATA and sample.stratum not in self.suspicions:
+            return
+        one = self.suspicions.setdefault(sample.stratum, Cusum())
+        value, _ = self.mean.as_usual(sample)
+        if self.mean.state == "watching":
+            one.add(value)
+            return
+        for other in self.suspicions.values():
+            other.clear()  # the fall is called
+        if self.mean.state == "learning":
+            one.learn(value)
+
     def _bet(self, sample: Sample, held: Collection[str]) -> list[Change]:
         self._history.append(sample)
+        self._suspect(sample)
         share = self._weights.share(sample.policy, sample.stratum, 1 / sample.probability)
         changes = []
         for watch in self.watches:

@@ -20,7 +20,7 @@ from pydantic import (
 from schemas import QAEvent
 from schemas.base import DEFAULT_STRATUM, MAX_LABEL_NAME_CHARS, FieldName, LabelName, SamplingKey, Upstream
 from streams.settings.addresses import web_address
-from streams.settings.base import FilePath, Problems, Rate, Seconds, Secret, Section, refuse, repeated
+from streams.settings.base import Count, FilePath, Problems, Rate, Seconds, Secret, Section, refuse, repeated
 from streams.settings.walk import suggest
 
 
@@ -184,6 +184,21 @@ class SamplingRule(Section):
     """Share of these events to judge."""
 
 
+class SamplingBudgetSettings(Section):
+    """What judging may use in a day of UTC, by which the rates are set; one of both."""
+
+    usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000)
+    """US dollars."""
+    verdicts_per_day: Count | None = None
+    """Verdicts of judges."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.usd_per_day is None) == (self.verdicts_per_day is None):
+            refuse([("", "needs usd_per_day or verdicts_per_day, and not both")])
+        return self
+
+
 class SamplingSettings(Section):
     """Which share of the events is judged. The first matching rule decides."""
 
@@ -200,6 +215,15 @@ class SamplingSettings(Section):
     ignore: this rate alone. Choose ignore unless a sampler is in front: users can write a tracestate."""
     upstream_floor: float = Field(default=0.01, gt=0, le=1)
     """A lower probability of an upstream sampler is unknown: an answer would count as many answers."""
+
+    budget: SamplingBudgetSettings | None = None
+    """Sets the rates, up to those configured, so that the most is learnt for the money of a day."""
+
+    @property
+    def most(self) -> Mapping[str, float]:
+        """The configured rates above 0, by stratum."""
+        rates = {rule.name: rule.rate for rule in self.rules} | {DEFAULT_STRATUM: self.default_rate}
+        return {name: rate for name, rate in rates.items() if rate}
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

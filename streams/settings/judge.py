@@ -119,6 +119,10 @@ class EndpointSettings(Section):
         return read_secret(self.api_key, f"judge.endpoints ({self.name}).api_key", env)
 
 
+SAMPLING_BUDGET = "sampling.budget"
+"""The name of the limit that it sets, beside those of `judge.budget`."""
+
+
 class LimitSettings(Section):
     """Limits of a day of UTC."""
 

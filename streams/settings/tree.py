@@ -12,7 +12,7 @@ from schemas.base import MetricName
 from streams.settings.base import Section, refuse
 from streams.settings.broker import DeadLetterSettings, KafkaSettings, TopicSettings
 from streams.settings.intake import IngestSettings, SamplingSettings
-from streams.settings.judge import JudgeSettings
+from streams.settings.judge import SAMPLING_BUDGET, JudgeSettings, LimitSettings
 from streams.settings.metrics import MetricSettings, default_metrics
 from streams.settings.outputs import (
     MonitorSettings,
@@ -54,6 +54,20 @@ class Settings(Section):
     def deprecated(self) -> tuple[str, ...]:
         """A warning for each setting that was given by its old name."""
         return self._deprecated
+
+    @property
+    def sampling_limit(self) -> LimitSettings | None:
+        """The limit that `sampling.budget` sets."""
+        budget = self.sampling.budget
+        if budget is None:
+            return None
+        return LimitSettings(usd_per_day=budget.usd_per_day, calls_per_day=budget.verdicts_per_day)
+
+    @property
+    def limits(self) -> tuple[tuple[str, LimitSettings], ...]:
+        """All limits of judging with their names."""
+        sampling = self.sampling_limit
+        return (*self.judge.budget.limits, *(() if sampling is None else ((SAMPLING_BUDGET, sampling),)))
 
     @model_validator(mode="after")
     def _across(self) -> Self:

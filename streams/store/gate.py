@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import merge
@@ -68,7 +69,7 @@ def _told(count: Mapping[str, int], compared: int) -> str:
 
 
 def look(
-    snapshot: Snapshot,
+    store: AbstractContextManager[Snapshot],
     query: Mapping[str, str],
     *,
     ranges: Mapping[str, tuple[float, float]],
@@ -101,8 +102,9 @@ def look(
         raise BadFilterError(f"since must be a fixed time such as 2026-03-14, got {since}: {what}")
     label, values = _label(query.get("label", ""))
     wanted = parse({"metric": metric, "since": since, "evaluator": query.get("evaluator", "")}, [], now)
-    rows = [_rows(snapshot, wanted, query, group, (label, value)) for group, value in enumerate(values)]
-    known = all_series(snapshot)
+    with store as snapshot:  # opened last, so that a wrong option is named first
+        rows = [_rows(snapshot, wanted, query, group, (label, value)) for group, value in enumerate(values)]
+        known = all_series(snapshot)
     _refuse(rows, known, label, values)
     scores, lost = DifferenceSequence(alpha / 2), DifferenceSequence(alpha / 2)
     for together in _independent(merge(*rows, key=itemgetter("id")), milliseconds(now)):

@@ -99,6 +99,10 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     _gauge("judgestream_judge_budget_left_seconds", "seconds",
         "Time until a limit of the budget is spent at the rate of the last half hour; +Inf if not today.",
         "cap"),
+    _gauge("judgestream_sampling_rate", "1",
+        "Sampling rate in force of a stratum (sampling rule), the same at each worker; only with "
+        "sampling.budget.",
+        "stratum"),
     _counter("judgestream_verdict_cache_failures_total", "accesses",
         "Verdicts that could not be read from or written to the cache."),
     _counter("judgestream_verdict_corrections_total", "corrections",

@@ -13,7 +13,8 @@ import structlog
 from judge.endpoints.lane import BatchLane
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.pool import EndpointPool
-from schemas import Alert
+from judge.metric import Metric
+from schemas import Alert, Result, Scored
 from streams.errors import SettingsError
 from streams.intake.joining.intakes import ConversationIntake, GroupIntake, Joining
 from streams.intake.joining.join import JoinBounds
@@ -23,6 +24,7 @@ from streams.judging.agent import JudgeAgent, JudgeWatch
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_pool
 from streams.judging.lanes import BatchTasks, BatchTopic, batch_options, waiting_limit
 from streams.judging.leasing import Leasing
+from streams.judging.rates import Rates
 from streams.kafka.delivery import BufferLimit
 from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
@@ -48,7 +50,8 @@ def add_agents(worker: Worker) -> None:
     if "sink" in worker.agents and len(worker.agents) > 1:
         # Monitor and sink would share the results of one group, and a slow receiver would delay judging.
         raise SettingsError(["agents: sink needs a worker of its own; start another with --agents sink"])
-    if worker.spending.is_limited and not {"intake", "judge"}.isdisjoint(worker.agents):
+    limited = worker.spending.is_limited and not {"intake", "judge"}.isdisjoint(worker.agents)
+    if limited or worker.rates is not None:
         _add_leasing(worker)
     for name in worker.agents:
         _ADD[name](worker)
@@ -63,7 +66,11 @@ def _add_leasing(worker: Worker) -> None:
         worker.settings.topics.budget,
         writes="judge" in worker.agents,
         is_ready=lambda: worker.is_assigned,
+        rates=worker.rates,
     )
+    if worker.rates is not None:
+        for name in worker.rates.most:
+            worker.metrics.set("judgestream_sampling_rate", name, to=partial(worker.rates.rate, name))
     worker.beside += [leasing.read, leasing.write]
     for cap in worker.spending.caps:
         ratio, left = (partial(of, cap) for of in (worker.spending.spent_ratio, worker.spending.left_seconds))
@@ -82,7 +89,13 @@ def _add_intake(worker: Worker) -> None:
     rate_factor = worker.spending.rate_factor if lowers else None
 
     def intake(unit: Unit) -> Intake:
-        selector = Selector(policy, metric_routes(settings, unit), worker.judged_by, rate_factor=rate_factor)
+        selector = Selector(
+            policy,
+            metric_routes(settings, unit),
+            worker.judged_by,
+            rate_factor=rate_factor,
+            steering=worker.rates,
+        )
         if isinstance(reader, EventReader):
             return Intake(selector=selector, output=worker.output, counts=worker.metrics, read=reader.read)
         return Intake(selector=selector, output=worker.output, counts=worker.metrics)
@@ -129,7 +142,7 @@ def _add_judge(worker: Worker) -> None:
     endpoints: tuple[EndpointSettings, ...] = ()
     if given is None:
         endpoints = judge_endpoints(settings.judge, worker.env, settings.metrics)
-        check_prices(settings.judge, endpoints)
+        check_prices(settings.judge, endpoints, settings.sampling_limit)
         _tell_judge(settings.judge, endpoints)
     prices = build_prices(endpoints)
     watch = JudgeWatch(worker.metrics, prices, worker.spending.book)
@@ -144,6 +157,7 @@ def _add_judge(worker: Worker) -> None:
         spending=worker.spending,
         citations=worker.citations,
         free=[name for name, metric in settings.metrics.items() if metric.is_code],
+        on_verdict=None if worker.rates is None else partial(_count_verdict, worker.rates, worker.judged_by),
     )
     if settings.judge.has_batches and given is None:
         _add_batches(worker, agent, pool, endpoints, watch)
@@ -170,7 +184,7 @@ def _add_batches(
                 options,
                 log,
                 observer=watch,
-                hurried=lambda task: worker.is_suspicious(task.metric, task.labels),
+                hurried=worker.is_suspicious,
             )
             log.lanes.append(lane)
             worker.beside.append(partial(lane.run, lambda: worker.is_assigned))
@@ -181,6 +195,13 @@ def _add_batches(
     worker.patience[topics.batch_tasks] = max(lane.options.longest_seconds for lane in log.lanes)
     worker.add(topics.batch_tasks, "judge-batches", agent, agent.handle_in_batch)
     worker.beside.append(log.follow)
+
+
+def _count_verdict(rates: Rates, metrics: Mapping[str, Metric], result: Result) -> None:
+    """Tell the sampling rates of a verdict, with its score as a part of the metric's scale."""
+    lowest, highest = metrics[result.metric].score_range
+    score = (result.amount - lowest) / (highest - lowest) if isinstance(result, Scored) else None
+    rates.judged(result.sampling.stratum, result.metric, score, result.cost_usd)
 
 
 def _tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
@@ -202,7 +223,13 @@ def _add_monitor(worker: Worker) -> None:
     reader, explorer = TopicReader(settings.kafka, worker.env), settings.store.explorer_url
     anchors = KnownAnchors()
     monitors = worker.monitors = PartitionMonitors(
-        monitor_config(settings.monitor, worker.judged_by, settings.metrics, explorer_url=explorer),
+        monitor_config(
+            settings.monitor,
+            worker.judged_by,
+            settings.metrics,
+            explorer_url=explorer,
+            suspects=worker.rates is not None,
+        ),
         worker.output,
         reader,
         observations=topics.observations,
@@ -213,6 +240,7 @@ def _add_monitor(worker: Worker) -> None:
         assigned=lambda: [one.partition for one in worker.partitions() if one.topic == topics.observations],
         tell=partial(tell_incident, Folding()),
         enrolments=anchors.enrolments,
+        suspect=None if worker.rates is None else worker.rates.suspect,
     )
     worker.beside.append(partial(anchors.follow, reader, topics.anchors))
     worker.add(topics.observations, "monitor", monitors)

@@ -142,6 +142,7 @@ class Status:
                     }
                     for cap in spending.caps
                 ],
+                "rates": {} if worker.rates is None else {n: worker.rates.rate(n) for n in worker.rates.most},
             },
         }
 

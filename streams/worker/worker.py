@@ -22,19 +22,22 @@ from judge.endpoints.pool import EndpointPool
 from judge.metric import Metric
 from judge.metrics.registry import with_option
 from judge.text.printable import printable
+from schemas import JudgeTask
 from streams.judging.agent import CitationWatch
 from streams.judging.budget import Spending
 from streams.judging.leasing import Leasing
 from streams.judging.metrics import build_metrics
+from streams.judging.rates import Rates
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, Pipeline, add_agent, build_app
 from streams.kafka.consumer import Consumer, ConsumerOptions
 from streams.kafka.delivery import BufferLimit
 from streams.kafka.offsets import Move
 from streams.kafka.output import Output
-from streams.kafka.topics.table import ALL_AGENTS, AgentName, group_of
+from streams.kafka.topics.table import AGENTS, ALL_AGENTS, AgentName, group_of
 from streams.monitoring.monitor import MonitorSnapshot
 from streams.monitoring.partitions import PartitionMonitors
+from streams.settings.judge import SAMPLING_BUDGET
 from streams.settings.tree import Settings
 from streams.telemetry.exposition import PartitionState
 from streams.telemetry.instruments import Metrics
@@ -74,7 +77,8 @@ class Worker:
         self.agents: tuple[AgentName, ...] = tuple(name for name in ALL_AGENTS if name in agents)
         self.group_id = group_of(settings.kafka.group_id, self.agents)
         self.chat = chat
-        self.spending = Spending(settings.judge.budget, worker=token_hex(8))
+        self.spending = Spending(settings.judge.budget, sampling=settings.sampling_limit, worker=token_hex(8))
+        self.rates = self._rates()
         self.env = os.environ if env is None else env
         self.metrics = Metrics(
             _process_registry() if registry is None else registry,
@@ -102,8 +106,6 @@ class Worker:
         """Run next to the agents until the end."""
         self.patience: dict[str, float] = {}
         """By topic, the seconds that a record may wait by design."""
-        self.suspicions: list[Callable[[str, Mapping[str, str]], bool]] = []
-        """Whether scores of a metric and labels may have fallen; while they may, no verdict waits."""
         self.troubles: list[Callable[[], Iterable[str]]] = [self._kafka_troubles]
         """Return a message for each dependency, but the judge, that fails at present."""
         self.pool: EndpointPool | None = None
@@ -119,6 +121,20 @@ class Worker:
         self.status = Status(self)
         self.beside.append(self.status.remember)
         self.metrics.watch_partitions(self.partitions, time.time)
+
+    def _rates(self) -> Rates | None:
+        """Return the rates of `sampling.budget`; None without it, or for agents that have no part in it."""
+        limit = self.settings.sampling_limit
+        if limit is None or set(AGENTS).isdisjoint(self.agents):
+            return None
+        amount, worker = limit.usd_per_day or limit.calls_per_day or 0, self.spending.share.worker
+        return Rates(
+            self.settings.sampling.most,
+            limit=amount,
+            in_dollars=limit.usd_per_day is not None,
+            worker=worker,
+            spent=lambda: amount * self.spending.spent_ratio(SAMPLING_BUDGET),
+        )
 
     def _options(self) -> ConsumerOptions:
         settings, topics = self.settings, self.settings.topics
@@ -190,8 +206,9 @@ class Worker:
         consumer = self.consumer()
         return consumer is not None and consumer.assigned
 
-    def is_suspicious(self, metric: str, labels: Mapping[str, str]) -> bool:
-        return any(suspects(metric, labels) for suspects in self.suspicions)
+    def is_suspicious(self, task: JudgeTask) -> bool:
+        """Whether the monitor suspects a fall in the task's stratum; known with `sampling.budget` alone."""
+        return self.rates is not None and self.rates.suspects(task.sampling.stratum)
 
     def partitions(self) -> tuple[PartitionState, ...]:
         consumer = self.consumer()

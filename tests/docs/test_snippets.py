@@ -118,6 +118,14 @@ def test_the_settings_are_valid(tmp_path: Path) -> None:
         load_settings(tmp_path / f"{number}.yaml", {})
 
 
+def test_the_sampling_budget_of_the_page_is_valid(tmp_path: Path) -> None:
+    (text,) = (one for one in blocks(ROOT / "docs/scaling.md", "yaml") if "budget" in one)
+    (tmp_path / "settings.yaml").write_text(text)
+    settings = load_settings(tmp_path / "settings.yaml", {})
+    assert settings.sampling.most == {"gold": 1, "agents": 1, "default": 1}
+    assert [name for name, _ in settings.limits] == ["sampling.budget"]
+
+
 def test_the_unit_fits_the_program_and_the_page() -> None:
     """The unit has the paths of the page, stops later than a worker needs, and ends on invalid settings."""
     lines = [line for line in UNIT.read_text(encoding="utf-8").splitlines() if re.match(r"\w+=", line)]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from judge.endpoints.clients import ScriptedChat
+from schemas import QAEvent
+from streams.intake.selector import sampling_policy
 from streams.judging.budget import Demand
 from streams.judging.ledger import Account, Ledger, parse_entry
+from streams.judging.rates import Rates, speaks_of_rates
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, process, running_endpoint
 from tests.integration.stage import REPLY, Stage, event
@@ -147,3 +152,81 @@ async def test_a_spent_cap_holds_back_its_own_metric_and_label_value(stage: Stag
         assert registry.get_sample_value("judgestream_judge_budget_spent_ratio", labels) == 1.0
     found = [(one.metric, one.labels["tenant"]) for one in await stage.results()]
     assert [found.count(("tone", tenant)) for tenant in "abc"] == [3, 3, 2]
+
+
+@pytest.mark.slow
+async def test_all_workers_sample_by_the_published_rates(stage: Stage) -> None:
+    """Each event is decided by the rates in force at its record's time, also when their publisher is killed.
+
+    The log says afterwards which events must have tasks, with which probability: exactly these have them,
+    also those that were read again after the kill.
+    """
+    rules = [{"name": "gold", "when": {"tier": "gold"}, "rate": 0.5}]
+    sampling = {"budget": {"verdicts_per_day": 400_000}, "rules": rules}
+    stage.changes = {**SOON_MISSED, "sampling": sampling}
+    stage.constants = {
+        f"streams.judging.rates.{name}_SECONDS": seconds
+        for name, seconds in {"REPORT": 0.5, "SILENT": 3.0, "AGAIN": 2.0, "LEAD": 8.0}.items()
+    }
+    most, sent = stage.settings.sampling.most, 0
+
+    async def log(kind: str) -> list[str]:
+        records = [one for one in await stage.read("budget") if speaks_of_rates(one.key) == kind]
+        return [json.loads(one.value)["worker"] for one in records]
+
+    async with running_endpoint() as judge, contextlib.AsyncExitStack() as stack:
+        stage.base_url = judge.url
+        workers, names = [], list[str]()
+        for _ in range(2):
+            workers.append(await stack.enter_async_context(process(stage)))
+            await until(lambda: _grown(log, "report", names), "a worker's report")
+        first = names.index(min(names))
+
+        async def feed(what: str, publisher: str, policies: int) -> None:
+            nonlocal sent
+            asked = judge.asked
+
+            async def published() -> bool:
+                nonlocal sent
+                labels = [{"tier": "gold"} if n % 5 == 0 else {} for n in range(sent, sent + 40)]
+                await stage.produce([event(sent + n, labels=one) for n, one in enumerate(labels)])
+                sent += 40
+                done = (await log("policy")).count(publisher)
+                return done >= policies and judge.asked >= asked + 30
+
+            await until(published, what)
+
+        await feed("rates of the first publisher", names[first], 2)
+        workers[first].send_signal(signal.SIGKILL)
+        await feed("rates of the next publisher", names[1 - first], 3)
+
+        known = Rates(most, limit=1, in_dollars=False, worker="", spent=lambda: 0.0)
+        policy = sampling_policy(stage.settings.sampling)
+
+        async def as_published() -> bool:
+            for one in await stage.read("budget"):
+                known.heard(one.key, one.value)
+            wanted = {}
+            for record in await stage.read("events"):
+                decided = policy.decide_event(QAEvent.model_validate_json(record.value), record.key)
+                decision = decided.steered(*known.in_force(record.timestamp / 1000, decided.stratum))
+                if decision.keep:
+                    sampled = (float(decision.probability), decision.policy)
+                    wanted[record.partition, record.offset] = sampled
+            tasks = await stage.tasks()
+            found = {
+                (one.source.partition, one.source.offset): (one.sampling.probability, one.sampling.policy)
+                for one in tasks
+            }
+            assert found.items() <= wanted.items()
+            return found == wanted and len({policy for _, policy in found.values()}) > 1
+
+        await until(as_published, "a task of each event in the sample")
+    assert await stage.dead_letters() == []
+
+
+async def _grown(log: Callable[[str], Awaitable[list[str]]], kind: str, names: list[str]) -> bool:
+    """Add a worker that the log did not name before; return whether there was one."""
+    new = [one for one in await log(kind) if one not in names]
+    names += new[:1]
+    return bool(new)

@@ -111,6 +111,20 @@ PRICE: Final = (
                 ),
                 minimum=0,
             ),
+            Panel(
+                title="Sampling rates in force",
+                description="The rates that `sampling.budget` gives the strata. Higher at once: a fall is "
+                "suspected there.",
+                unit="percentunit",
+                no_data="sampling.budget is not set",
+                queries=(
+                    Query(
+                        expr=f"max by (stratum) (judgestream_sampling_rate{{{WORKER}}})",
+                        legend="{{stratum}}",
+                    ),
+                ),
+                minimum=0,
+            ),
         ),
     ),
 )

@@ -31,7 +31,7 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
     Prompt packs are shown as sent to the judge for a sample event; `judgestream config test` estimates what
     one costs. JUDGESTREAM_<SECTION>__<FIELD> overrides the file, as for the worker.
     """
-    from streams.cli.preview import prompt_lines, sample_prompts
+    from streams.cli.preview import prompt_lines, rates_line, sample_prompts
 
     log_to_stderr("warning")  # a pack's warnings
     try:
@@ -43,6 +43,8 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
         raise
     prompts = sample_prompts(settings)
     summary = _summary(settings)
+    rates = rates_line(settings)
+    summary["sampling"] += [] if rates is None else [rates]
     if as_json:
         echo(json_text({"ok": True, **summary, "prompts": prompts}))
         return
@@ -208,6 +210,7 @@ def _pack(name: str) -> str:
 def _summary(settings: Settings) -> dict[str, Any]:
     topics, sampling, registry = settings.topics, settings.sampling, settings.ingest.registry
     others = "other" if sampling.rules else "all"
+    most = "" if sampling.budget is None else "up to "
     return {
         "kafka": f"{settings.kafka.bootstrap_servers} ({settings.kafka.security.protocol}), "
         f"group {settings.kafka.group_id}",
@@ -218,10 +221,10 @@ def _summary(settings: Settings) -> dict[str, Any]:
         ],
         "sampling": [
             *(
-                f"{_share(rule.rate)} of events with {_conditions(rule.when)} ({rule.name})"
+                f"{most}{_share(rule.rate)} of events with {_conditions(rule.when)} ({rule.name})"
                 for rule in sampling.rules
             ),
-            f"{_share(sampling.default_rate)} of {others} events",
+            f"{most}{_share(sampling.default_rate)} of {others} events",
         ],
         "metrics": [
             f"{name}: {_share(metric.rate)} of {'all' if metric.is_code else 'sampled'} events"

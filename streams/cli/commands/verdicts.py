@@ -223,8 +223,8 @@ def compare(
         "cluster": cluster or "", "since": since or "", "evaluator": evaluator or "",
     }  # fmt: skip
     ranges, rising, now = score_ranges(settings), rising_metrics(settings), datetime.now(UTC)
-    with StoreReader(settings.store.path, longest_seconds=GATE_SECONDS).snapshot() as snapshot:
-        found = look(snapshot, query, ranges=ranges, rising=rising, now=now)
+    reader = StoreReader(settings.store.path, longest_seconds=GATE_SECONDS)
+    found = look(reader.snapshot(), query, ranges=ranges, rising=rising, now=now)
     emit(asdict(found), [found.text()], as_json=as_json)
     raise Exit(GATE_CODES[found.answer])
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal, get_args
 
 from streams.settings.broker import KafkaSettings, TopicSettings
-from streams.settings.judge import JudgeSettings
 from streams.settings.tree import Settings
 
 AgentName = Literal["intake", "judge", "monitor", "store", "sink"]
@@ -62,10 +62,10 @@ TOPICS: Final = (
     TopicKind("batch_tasks", "judge_task", readers=("judge",), writers=("judge",)),
     TopicKind("batches", None, readers=("judge",), writers=("judge",), cleanup="compact"),
 )
-_ONLY_WITH: Final[Mapping[str, Callable[[JudgeSettings], bool]]] = {
-    "budget": lambda judge: judge.budget.is_limited,
-    "batch_tasks": lambda judge: judge.has_batches,
-    "batches": lambda judge: judge.has_batches,
+_ONLY_WITH: Final[Mapping[str, Callable[[Settings], bool]]] = {
+    "budget": lambda settings: bool(settings.limits),
+    "batch_tasks": lambda settings: settings.judge.has_batches,
+    "batches": lambda settings: settings.judge.has_batches,
 }
 
 
@@ -84,13 +84,19 @@ class TopicUse:
         return (*(("Read",) if self.reads else ()), *(("Write",) if self.writes else ()))
 
 
+def _as_used(settings: Settings, kind: TopicKind) -> TopicKind:
+    # The workers of sampling.budget tell each other there what they count, suspect and conclude.
+    is_shared = kind.field == "budget" and settings.sampling.budget is not None
+    return replace(kind, readers=AGENTS, writers=AGENTS) if is_shared else kind
+
+
 def topic_uses(settings: Settings, agents: Collection[str] = AGENTS) -> list[TopicUse]:
     """Return the topics that agents use, in the order of the table; of a budget or batches only if set."""
     chosen = frozenset(agents)
     return [
         TopicUse(name, kind, reads, writes)
-        for kind in TOPICS
-        if kind.field not in _ONLY_WITH or _ONLY_WITH[kind.field](settings.judge)
+        for kind in map(partial(_as_used, settings), TOPICS)
+        if kind.field not in _ONLY_WITH or _ONLY_WITH[kind.field](settings)
         if (reads := not chosen.isdisjoint(kind.readers)) | (writes := not chosen.isdisjoint(kind.writers))
         for name in kind.names(settings.topics, settings.metrics)
     ]

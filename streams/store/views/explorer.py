@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -167,7 +168,7 @@ class Explorer:
         if require not in ("", *ANSWERS):
             raise BadFilterError(f"require must be one of {', '.join(ANSWERS)}, got {require[:40]!r}")
         now = self.now()
-        found = look(snapshot, request.query, ranges=self._ranges, rising=self.rising, now=now)
+        found = look(nullcontext(snapshot), request.query, ranges=self._ranges, rising=self.rising, now=now)
         key = (found.metric, found.label, *found.values)
         self._compared[key] = now, found
         self._compared.move_to_end(key)

@@ -74,6 +74,7 @@ function flow(status) {
     ...Object.entries(status.events).map(([name, value]) => [`${name} (a second)`, `${count(value)} (${number(rate(status.history, name), 1)})`]),
     ["records in flight", count(status.unfinished)],
     ...(status.judge.budget ?? []).map((one) => [one.cap === "all" ? "budget of today" : `budget of ${one.cap}`, spent(one)]),
+    ...Object.entries(status.judge.rates ?? {}).map(([stratum, share]) => [`sampling rate: ${stratum}`, `${number(100 * share, 2)}%`]),
     ...Object.entries(status.lag_records).map(([topic, lag]) => [`lag of ${topic}`, count(lag)]),
     ...Object.entries(status.dead_letters).map(([reason, value]) => [`dead letters: ${reason}`, count(value)]),
     ...Object.entries(status.corrections).map(([kind, value]) => [`corrected: ${kind}`, count(value)]),

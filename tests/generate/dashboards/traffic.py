@@ -83,6 +83,7 @@ class _Worker:
             "judgestream_judge_budget_spent_ratio", "day", "all", to=lambda: self._minute % 1440 / 1500
         )
         self.metrics.set("judgestream_judge_budget_left_seconds", "all", to=3600)
+        self.metrics.set("judgestream_sampling_rate", "default", to=0.05)
 
     def _partitions(self) -> Iterator[PartitionState]:
         for topic in ("qa.events", "judge.tasks.relevance"):

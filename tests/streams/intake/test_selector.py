@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from streams.intake.sampling import RANGE, SamplingPolicy
 from streams.intake.selector import (
     EventCondition,
     EventSelection,
+    Intake,
     Route,
     Selector,
     metric_routes,
@@ -137,6 +140,56 @@ async def test_a_time_that_cannot_be_is_that_of_the_record() -> None:
     place: Any = otlp_record(None)
     (task,) = await selector.tasks(place, event, selector.select(event, None))
     assert task.occurred_at == datetime.fromtimestamp(place.timestamp, UTC)
+
+
+class Half(asyncio.Event):
+    """Rates of which that in force halved at second 100."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: asyncio.Event = self
+        self.counted: list[tuple[str, float, float]] = []
+
+    def in_force(self, timestamp: float | None, stratum: str) -> tuple[Fraction, str]:
+        assert stratum == "default"
+        return (Fraction(1), "") if (timestamp or 0) < 100 else (Fraction(1, 2), "*0.5")
+
+    def count(self, stratum: str, met: float, asked: float) -> None:
+        self.counted.append((stratum, met, asked))
+
+
+def test_the_rates_of_a_budget_are_those_of_the_records_time() -> None:
+    """They lower the configured rate for what is paid; what both ask for is counted."""
+    rates, routes = Half(), (*ROUTES, FREE)
+    selector = Selector(SamplingPolicy(default_rate=0.5), routes, {}, steering=rates)
+    events = {
+        name: QAEvent(event_id=name, question="q", answer="a", trace_id=f"{1:018x}{randomness:014x}", **BOTH)
+        for name, randomness in {"top": RANGE - 1, "half": RANGE // 2, "low": RANGE // 3}.items()
+    }
+    before, after = (selector.select(events["top"], None, at) for at in (99.0, 100.0))
+    assert probabilities(before) == {"coverage": 0.5, "relevance": 0.25, "latency": 0.75}
+    assert probabilities(after) == {"coverage": 0.25, "relevance": 0.125, "latency": 0.75}
+    policies = [one.decision.policy for one in after.assignments]
+    assert policies == [f"{selector.policy.name}*0.5"] * 2 + [selector.policy.name]
+    assert list(probabilities(selector.select(events["half"], None, 99.0))) == ["coverage", "latency"]
+    assert list(probabilities(selector.select(events["half"], None, 100.0))) == ["latency"]
+    selector.select(events["low"], None, 99.0)
+    assert rates.counted == [("default", 1.5, asked) for asked in (2, 2, 1, 0)]
+
+
+async def test_events_wait_for_the_rates_of_the_past() -> None:
+    rates: Any = Half()
+    taken: list[Any] = []
+    selector = Selector(SamplingPolicy(), (), {}, steering=rates)
+    counts: Any = SimpleNamespace(count_event=lambda *one: taken.append(one))
+    intake = Intake(selector=selector, output=SimpleNamespace(passed=taken.append), counts=counts)  # type: ignore[arg-type]
+    event = QAEvent(event_id="e", question="q", answer="a")
+    task = asyncio.create_task(intake.take(otlp_record(None), event, in_conversation=True))
+    await asyncio.sleep(0)
+    assert not taken
+    rates.set()
+    await task
+    assert taken[0] == ("skipped", "in_conversation")
 
 
 def test_the_read_rate_is_the_highest_of_any_metric() -> None:

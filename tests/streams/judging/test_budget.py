@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from schemas import JudgeCall
 from streams.intake.sampling import SamplingPolicy
 from streams.judging.budget import LOWEST_FACTOR, Spending
-from streams.settings.judge import BudgetSettings
+from streams.settings.judge import BudgetSettings, LimitSettings
 from tests.integration.deadlines import until
 from tests.streams.results import scored
 
@@ -86,6 +86,24 @@ async def test_verdicts_that_wait_in_a_batch_leave_room_for_others() -> None:
                 await stack.enter_async_context(spending.admitted(waits=waits))
             assert (spending.admit() is None) is False
             assert bool(share.entries()) == waits
+
+
+def test_a_sampling_budget_counts_verdicts_not_calls() -> None:
+    """Beside a limit on calls; calls for no verdict are none of its own."""
+    limits = BudgetSettings(calls_per_day=10)
+    spending = Spending(limits, sampling=LimitSettings(calls_per_day=4), now=lambda: NOON)
+    assert spending.caps == ("all", "sampling.budget")
+    for _ in range(2):
+        assert spending.admit() is None
+        spending.settle(usd=None, calls=3)
+    spending.book(None, calls=2)
+    assert (spending.spent_ratio("all"), spending.spent_ratio("sampling.budget")) == (0.8, 0.5)
+    assert [spending.admit(), spending.admit()] == [None, None]
+    assert spending.admit() is not None
+    usd = Spending(BudgetSettings(), sampling=LimitSettings(usd_per_day=1), now=lambda: NOON)
+    assert (usd.is_limited, usd.admit()) == (True, None)
+    usd.settle(usd=0.25, calls=1)
+    assert usd.spent_ratio("sampling.budget") == 0.25
 
 
 def test_verdicts_under_way_count_before_they_end() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -75,8 +74,8 @@ class Lanes:
         self.output, self.suspected = Written(), list[tuple[str, str]]()
         judges = metric_judges(self.pool, metrics, wanted.metrics)
 
-        def suspicious(metric: str, labels: Mapping[str, str]) -> bool:
-            return (metric, labels.get("tenant", "")) in self.suspected
+        def suspicious(task: JudgeTask) -> bool:
+            return (task.metric, task.labels.get("tenant", "")) in self.suspected
 
         self.tasks = BatchTasks(judges, cast("Any", self.output), TopicSettings(), suspicious)
         self.agent = JudgeAgent(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from streams.cli.preview import prompt_lines, sample_prompts
+from streams.cli.preview import prompt_lines, rates_line, sample_prompts
 from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metric, build_metrics
@@ -134,6 +134,26 @@ def test_what_a_budget_pays_for_is_told() -> None:
     budget["caps"] = [{"metric": "relevance", "calls_per_day": 90}]
     (prompt,) = sample_prompts(Settings.model_validate(values))
     assert prompt["verdicts_per_day"] == 90
+
+
+def test_config_check_tells_the_rates_of_a_sampling_budget() -> None:
+    """500 verdicts pay for 250 events with two metrics; a tenth of these are for two strata equally."""
+    rules = [{"name": "gold", "when": {"tier": "gold"}, "rate": 1}]
+    price = {"input": 1, "output": 2}
+    endpoint = {"name": "a", "base_url": "https://x.test/v1", "model": "m", "usd_per_million_tokens": price}
+    values: dict[str, Any] = {
+        "sampling": {"rules": rules, "budget": {"verdicts_per_day": 500}},
+        "metrics": {"relevance": {}, "coverage": {}, "speed": {"code": "latency"}},
+        "judge": {"endpoints": [endpoint]},
+    }
+    line = rates_line(Settings.model_validate(values)) or ""
+    assert "pays for about 250 events a day with all metrics" in line
+    assert "about 50% of 500, 5% of 5,000, 0.5% of 50,000 events a day in each stratum" in line
+    assert line.endswith("in none less than about 12")
+    values["sampling"]["budget"] = {"usd_per_day": 1}
+    assert "pays for about " in (rates_line(Settings.model_validate(values)) or "")
+    del endpoint["usd_per_million_tokens"]
+    assert rates_line(Settings.model_validate(values)) is rates_line(Settings()) is None
 
 
 def test_code_alone_needs_no_judge() -> None:

@@ -50,6 +50,10 @@ def test_check_says_what_would_run(good: Path, command: Command) -> None:
     ):
         assert text in ended.out
     assert json.loads(command("config", "check", good, "--json").out)["ok"] is True
+    good.write_text(GOOD.replace("sampling:", "sampling:\n  budget: {verdicts_per_day: 4_000}"))
+    told = command("config", "check", good).out
+    assert "up to 5% of other events" in told
+    assert "sampling.budget pays for about 2,000 events a day with all metrics" in told
 
 
 def test_all_faults_are_named_in_one_go(tmp_path: Path, command: Command) -> None:

@@ -66,6 +66,13 @@ def test_the_topics_of_batches_are_needed_with_a_lane_only() -> None:
     assert names(lane={"batch": {}}) == {"qa.batch-tasks", "qa.batches"}
 
 
+def test_all_workers_of_a_sampling_budget_share_its_topic() -> None:
+    settings = Settings.model_validate({"sampling": {"budget": {"verdicts_per_day": 9}}})
+    for agent in AGENTS:
+        (use,) = (one for one in topic_uses(settings, (agent,)) if one.name == "qa.budget")
+        assert use.operations == ("Read", "Write")
+
+
 def test_what_the_settings_say_counts() -> None:
     created = {"create_partitions": 24, "create_replication_factor": 3}
     plan = _plan(events="answers", tasks_prefix="t-", **created)
