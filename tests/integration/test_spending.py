@@ -166,7 +166,7 @@ async def test_all_workers_sample_by_the_published_rates(stage: Stage) -> None:
     stage.changes = {**SOON_MISSED, "sampling": sampling}
     stage.constants = {
         f"streams.judging.rates.{name}_SECONDS": seconds
-        for name, seconds in {"REPORT": 0.5, "SILENT": 3.0, "AGAIN": 2.0, "LEAD": 8.0}.items()
+        for name, seconds in {"REPORT": 0.5, "SILENT": 3.0, "CHANGE": 2.0, "AGAIN": 2.0, "LEAD": 8.0}.items()
     }
     most, sent = stage.settings.sampling.most, 0
 
