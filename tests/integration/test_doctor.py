@@ -109,7 +109,7 @@ async def test_agents_of_a_split_worker_on_one_of_two_servers(topics: Stage) -> 
     assert found(diagnosis, "broker", alive).outcome == "ok"
     assert diagnosis.failures == ()
     subjects = {one.subject for one in diagnosis.findings if one.check == "topics"}
-    assert subjects == {topics.topic(name) for name in ("tasks.tone", *MONITORS)}
+    assert subjects == {topics.topic(name) for name in ("tasks.tone", "dead", *MONITORS)}
     assert found(diagnosis, "access", f"group {topics.name}-group.monitor")
     assert not [one for one in diagnosis.findings if one.check in {"judge", "budget"}]
 
