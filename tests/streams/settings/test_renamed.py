@@ -165,7 +165,7 @@ def test_a_worker_exports_how_many_it_was_given(tmp_path: Path) -> None:
 
 def test_the_page_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
     before, _, table = settings_page.page().partition("## Old names")
-    assert "No setting is renamed." in table
+    assert "| `judge.budget_usd_per_day` | `judge.budget.usd_per_day` | 0.1 | 0.2 |" in table
     monkeypatch.setattr(settings_page, "former_settings", problems.former_settings)
     page, _, table = settings_page.page().partition("## Old names")
     assert page == before
