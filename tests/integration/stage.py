@@ -224,11 +224,14 @@ class Stage:
 
         await until(judged, f"results of {len(event_ids)} events")
 
-    async def commits(self, topic: str, total: int, group: str | None = None) -> None:
+    async def commits(
+        self, topic: str, total: int, group: str | None = None, *, at_least: bool = False
+    ) -> None:
         """Wait until the committed offsets of a topic's partitions add up to this total."""
 
         async def committed() -> bool:
-            return sum(offset or 0 for offset in await self.committed(topic, group)) == total
+            found = sum(offset or 0 for offset in await self.committed(topic, group))
+            return found == total or (at_least and found > total)
 
         await until(committed, f"{total} committed on {topic}")
 

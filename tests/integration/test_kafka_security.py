@@ -235,7 +235,8 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
             assert f"may not use the consumer group {stage.settings.kafka.group_id}" in last
             kafka.allow(stage.principal, group)
         async with stage.process(stage.write_settings("third")) as worker:
-            await stage.commits("tasks.tone", 31)
+            # The last event is read again, if its offset could not be committed: then it has two tasks.
+            await stage.commits("tasks.tone", 31, at_least=True)
             await stage.judged(31)
             await stopped(worker)
     assert await stage.dead_letters() == []
