@@ -54,12 +54,11 @@ def allocate(strata: Mapping[str, Stratum], pace: float) -> dict[str, float]:
     cost = {name: max(one.demand * one.price, _LEAST) for name, one in strata.items()}
     neyman = {name: cost[name] / one.most * one.spread / sqrt(one.price) for name, one in strata.items()}
     found, open_, left = dict.fromkeys(strata, 1.0), set(strata), pace
+    equal = EQUAL_PART * pace / max(len(strata), 1)
     while open_:
         total = sum(neyman[name] for name in open_)
-        parts = {
-            name: left * ((1 - EQUAL_PART) * neyman[name] / total + EQUAL_PART / len(open_)) / cost[name]
-            for name in open_
-        }
+        rest = max(left - equal * len(open_), 0.0)
+        parts = {name: (equal + rest * neyman[name] / total) / cost[name] for name in open_}
         full = {name for name, part in parts.items() if part >= 1}
         if not full:
             return found | parts

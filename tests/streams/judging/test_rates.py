@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -41,6 +41,8 @@ STRATA = st.dictionaries(
 
 
 @given(STRATA, st.floats(0, 1_000), st.floats(1, 10))
+@example({"a": Stratum(3, 9, 0.0625), "b": Stratum(4, 7, 0.125), "c": Stratum(356, 1.875)}, 718, 1)
+@settings(max_examples=1_000)
 def test_money_is_spent_and_more_of_it_lowers_no_rate(
     strata: dict[str, Stratum], pace: float, times: float
 ) -> None:
