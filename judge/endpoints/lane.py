@@ -2,7 +2,7 @@
 
 **A batch's life.** Its record, with the ids of its requests, is written to a log and read back; then the file
 is uploaded, the batch is created with the record's key in its metadata, and the record is written again with
-the batch's id. So whoever reads a request again, in this process or another, finds its batch: by its id, else
+the batch's id. So the next reader of a request, in this process or another, finds its batch: by its id, else
 by listing the batches. Of two records with the same request the log's first one holds it; the one with a
 batch's id names only what the batch has, so that this stays clear when the log is compacted.
 

@@ -65,7 +65,7 @@ class Suspicions:
     _told: dict[str, tuple[set[str], float]] = field(default_factory=dict)
 
     def look(self, series: Iterable[Series], tell: Callable[[str, Collection[str]], None] | None) -> None:
-        """Look at all series; `tell` gets a metric's suspected strata, if somebody asks."""
+        """Look at all series; `tell` gets a metric's suspected strata, if it is given."""
         if tell is None:
             return
         found: dict[str, set[str]] = {}
