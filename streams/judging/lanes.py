@@ -42,7 +42,7 @@ _SHARES: Final = 2**32
 _RECORD: Final = TypeAdapter(BatchRecord)
 
 Suspicion = Callable[[JudgeTask], bool]
-"""Whether scores of a metric and labels may have fallen, so that verdicts must not wait."""
+"""Whether the scores of a task's stratum may have fallen, so that its verdict must not wait."""
 
 
 def batch_options(endpoint: EndpointSettings, judge: JudgeSettings) -> BatchOptions | None:
@@ -115,7 +115,7 @@ class BatchTasks:
 
     Args:
         judges: By metric; those whose first endpoint has batches take part. Panels do not.
-        suspicious: While it holds, all tasks of these labels are judged at once.
+        suspicious: While it holds for a task, it is judged at once.
     """
 
     def __init__(

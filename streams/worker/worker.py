@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
@@ -92,10 +91,7 @@ class Worker:
         self.options = self._options()
         self.app: App = build_app(settings.kafka, group_id=self.group_id, options=self.options)
         self.output = Output(
-            partial(getattr, self.app, "producer"),
-            self.metrics,
-            settings.topics,
-            policy=settings.dead_letters,
+            lambda: self.app.producer, self.metrics, settings.topics, policy=settings.dead_letters
         )
         self.pipelines: list[Pipeline] = []
         self.before_finish: list[Callable[[], None]] = []
