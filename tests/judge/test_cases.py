@@ -25,7 +25,7 @@ from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate.evaluator import Evaluator
-from judge.metric import ScoredOutcome
+from judge.metric import ScoredOutcome, size_of
 from judge.metrics.base import Scale, outcome_on, read_scale
 from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.doubts import cannot_be_compared, claims_nothing
@@ -201,6 +201,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "refusal of a schema": lambda status, body: refusal(status, body, schema_sent=True),
     "retry after": seconds_until,
     "sentences": lambda text: [text[start:end] for start, end in sentences(text)],
+    "size to read": lambda text, times=1: size_of(text * times),
     "stem": stem,
     "sources": numbered_pages,
     "value on a scale": on_scale,

@@ -166,7 +166,11 @@ async def test_many_are_judged_with_a_bound() -> None:
             taken += 1
             yield EVENT
 
+    told: list[int] = []
     async with Judge() as judge:
+        async for _ in judge.score_many([EVENT] * 5, "coverage", concurrency=2, progress=told.append):
+            assert told[-1] == len(told)
+        assert told == [1, 2, 3, 4, 5]
         results = judge.score_many(endless(), "coverage", concurrency=3)
         first = await anext(results)
         assert isinstance(first, Scored)
@@ -206,20 +210,6 @@ async def test_the_options_of_the_workers_judge_are_arguments(tmp_path: Path) ->
         long = await judge.score(EVENT | {"answer": "x" * 21}, path)
         assert isinstance(long, Failed)
         assert long.error_type == "context_too_long"
-
-
-async def test_progress_is_reported() -> None:
-    told: list[int] = []
-    async with Judge() as judge:
-        async for _ in judge.score_many([EVENT] * 5, "coverage", concurrency=2, progress=told.append):
-            assert told[-1] == len(told)
-    assert told == [1, 2, 3, 4, 5]
-
-
-async def test_a_row_of_a_table_is_an_event() -> None:
-    """A numeric id becomes text, and a time without an offset is read as UTC."""
-    read = read_event({"event_id": 7, "question": "q", "answer": "a", "occurred_at": datetime(2026, 1, 1)})  # noqa: DTZ001 - the point
-    assert (read.event_id, read.occurred_at) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
 
 
 async def test_a_result_is_shown_in_a_line() -> None:
@@ -274,19 +264,13 @@ def test_a_package_of_the_same_name_is_refused_with_both_places(
     assert error.endswith("rename that one, or start the program from another folder")
 
 
-WITHOUT_ID: dict[str, Any] = {
-    "question": "Where is it?",
-    "answer": "It is in Paris.",
-    "reference": "It is in Paris.",
-}
-
-
 def test_one_and_many() -> None:
     with BlockingJudge() as judge:
-        one = judge.score(WITHOUT_ID, "coverage")
-        many = list(
-            judge.score_many([WITHOUT_ID, {**WITHOUT_ID, "answer": " "}] * 3, "coverage", concurrency=2)
-        )
+        one = judge.score(EVENT, "coverage")
+        many = list(judge.score_many([EVENT, {**EVENT, "answer": " "}] * 3, "coverage", concurrency=2))
+        for _ in judge.score_many([EVENT] * 100, "coverage", concurrency=4):
+            break  # an iteration that is left early stops
+        assert judge.score(EVENT, "coverage").status == "scored"
     assert isinstance(one, Scored)
     assert one.score == 5
     assert [isinstance(result, Scored) for result in many] == [True, False] * 3
@@ -297,15 +281,8 @@ def test_one_and_many() -> None:
 async def test_it_works_within_a_running_loop_and_with_a_file_of_another_thread(tmp_path: Path) -> None:
     assert asyncio.get_running_loop().is_running()
     with BlockingJudge(cache=FileCache(tmp_path / "verdicts", 10)) as judge:
-        results = [judge.score(WITHOUT_ID, "coverage") for _ in range(2)]
+        results = [judge.score(EVENT, "coverage") for _ in range(2)]
     assert [one.judge and one.judge.cached for one in results] == [False, True]
-
-
-def test_an_iteration_that_is_left_early_stops() -> None:
-    with BlockingJudge() as judge:
-        for _ in judge.score_many([WITHOUT_ID] * 100, "coverage", concurrency=4):
-            break
-        assert judge.score(WITHOUT_ID, "coverage").status == "scored"
 
 
 def test_a_wrong_argument_leaves_no_thread() -> None:
@@ -315,13 +292,15 @@ def test_a_wrong_argument_leaves_no_thread() -> None:
 
 
 def test_a_row_of_a_table_becomes_an_event() -> None:
-    """Numeric ids and labels become text, an array of pages a list, NaN an empty cell."""
+    """Numeric ids and labels become text, an array of pages a list, NaN an empty cell; times are in UTC."""
+    read = read_event({"event_id": 7, "question": "q", "answer": "a", "occurred_at": datetime(2026, 1, 1)})  # noqa: DTZ001 - the point
+    assert (read.event_id, read.occurred_at) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
 
     class Pages:
         def tolist(self) -> list[str]:
             return ["It is in Paris."]
 
-    odd = {**WITHOUT_ID, "event_id": 3.0, "labels.tier": 2.0, "labels.app": float("nan"), "context": Pages()}
+    odd = {**EVENT, "event_id": 3.0, "labels.tier": 2.0, "labels.app": float("nan"), "context": Pages()}
     fields = fields_of(odd)
     assert (fields["event_id"], fields["labels"]) == ("3", {"tier": "2"})
     assert fields["context"] == ["It is in Paris."]

@@ -20,7 +20,7 @@ from judge.metrics.coverage import Coverage
 from judge.metrics.library import LibraryMetric, library_prompt
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import load_prompt, parse_fenced
-from judge.metrics.registry import BUILT_IN, build_metric, metric_class, metric_names
+from judge.metrics.registry import build_metric, metric_class, metric_names
 from judge.metrics.relevance import Relevance
 from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict
 from tests.judge.replies import coverage_reply, listed_item, relevance_reply
@@ -64,9 +64,13 @@ def scored(metric: Metric, task: JudgeTask, reply: object) -> ScoredOutcome:
     [("coverage", (0, 5), "coverage-5"), ("relevance", (1, 5), "relevance-5")],
 )
 def test_names_ranges_and_versions_are_as_published(name: str, score_range: object, version: str) -> None:
+    """A built-in metric uses evidence mode by default; a pack makes it verbatim and sets its prompt hash."""
     metric = build_metric(name)
     assert (metric.name, metric.score_range, metric.mode) == (name, score_range, "evidence")
     assert metric.scoring_version == version
+    own = build_metric(name, pack=PACK)
+    assert (own.name, own.mode, own.score_range) == (name, "verbatim", score_range)
+    assert own.prompt_hash == PACK.hash != metric.prompt_hash
 
 
 @pytest.mark.parametrize(
@@ -254,16 +258,9 @@ PACK = parse_pack(
     b'{score_range: [1, 3], messages: [{role: user, content: "{answer}"}]}', dialect="yaml", origin="p"
 )
 OPEN_PACK = parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p")
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_the_built_in_metrics_need_nothing(name: str) -> None:
-    """A built-in metric uses evidence mode by default; a pack makes it verbatim and sets its prompt hash."""
-    metric: Metric = build_metric(name)
-    assert (metric.name, metric.mode) == (name, "evidence")
-    own = build_metric(name, pack=PACK)
-    assert (own.name, own.mode, own.score_range) == (name, "verbatim", metric.score_range)
-    assert own.prompt_hash == PACK.hash != metric.prompt_hash
+BOOLEAN_PACK = parse_pack(
+    b'{result: boolean, messages: [{role: user, content: "{answer}"}]}', dialect="yaml", origin="p"
+)
 
 
 def test_a_pack_makes_a_metric() -> None:
@@ -279,6 +276,7 @@ def test_a_pack_makes_a_metric() -> None:
         ({"name": "tone", "pack": OPEN_PACK}, "needs a score_range"),
         ({"name": "tone", "pack": PACK, "score_range": (5, 1)}, "lower to a higher"),
         ({"name": "coverage", "score_range": (1, 5)}, r"is \[0, 5\] by definition"),
+        ({"name": "coverage", "pack": BOOLEAN_PACK}, "result"),
     ],
 )
 def test_settings_that_make_no_metric_are_refused(arguments: dict[str, Any], words: str) -> None:

@@ -11,13 +11,18 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from judge.chat import OFFLINE_MODEL, ChatMessage
+from judge.endpoints.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError
-from judge.evaluate.evaluator import REPAIR_BEGINNING
+from judge.evaluate.evaluator import REPAIR_BEGINNING, Evaluator
 from judge.metrics.coverage import COVERAGE_SCHEMA
-from judge.metrics.prompting import fence
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.prompting import fence, load_prompt
+from judge.metrics.registry import build_metric
 from judge.offline import server as server_module
 from judge.offline.rules import REFUSAL, judge_messages
 from judge.offline.server import OfflineJudge
+from schemas import Scored
+from tests.judge.tasks import task_for
 
 TEXT = fence({"question": "q", "reference": "Zinc is blue.", "answer": "Zinc is blue."})
 USER = {"role": "user", "content": TEXT}
@@ -156,3 +161,38 @@ def test_a_prompt_without_an_answer_is_refused(contents: list[str]) -> None:
 
 def test_a_later_turn_does_not_hide_the_event() -> None:
     assert said_to(COVERAGE, f"{REPAIR_BEGINNING} Repair it.") == said_to(COVERAGE)
+
+
+PAGES = {"Page-7": "The tower is 330 metres tall.", "Page-2": "The Eiffel Tower stands in Paris."}
+CITED = "The Eiffel Tower stands in Paris. Evidence: [Page 2]\nIt is 330 metres tall. Evidence: [Page 7]"
+SCORES = {
+    "coverage": {ANSWER: 5, "It is a dish from Rome.": 0},
+    "relevance": {
+        CITED: 5,
+        CITED.replace("330", "200"): 3,  # 1 of 2
+        CITED.replace("[Page 7]", "[Page 7] [Page 8]"): 4,
+        "Fish live in water. [Page 2]": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("by_pack", [False, True])
+async def test_the_built_in_metrics_and_their_packs_are_judged(
+    server: OfflineJudge, name: str, by_pack: bool
+) -> None:
+    """Over HTTP, from task to result, for nothing."""
+    raw = load_prompt(f"{name}.pack").encode()
+    pack = parse_pack(raw, dialect="markdown", origin=name) if by_pack else None
+    chat = OpenAIChat(endpoint="offline", model=server.model, base_url=server.base_url)
+    judge = Evaluator(build_metric(name, pack=pack), chat)
+    for answer, score in SCORES[name].items():
+        task = task_for(judge.metric, answer=answer, reference=REFERENCE, context=PAGES)
+        result = await judge.judge(task)
+        assert isinstance(result, Scored)
+        assert (result.score, result.cost_usd) == (score, 0.0)
+        assert {one.kind for one in result.corrections} <= {"score_lowered"}
+        assert result.judge is not None
+        assert result.judge.model_answered == OFFLINE_MODEL
+        assert result.usage.input_tokens > 100
+    await chat.close()

@@ -72,6 +72,7 @@ async def test_a_call_sends_the_conversation_and_reads_the_reply(monkeypatch: py
 
 PAGE = Answer(b"<html>Login</html>", headers={"Content-Type": "text/html"})
 BUSY = {"code": 503, "message": "busy"}
+LIMITS = {f"x-ratelimit-{name}-requests": one for name, one in (("limit", "60"), ("remaining", "0"))}
 # A reply, its error's `error_type`, kind or type, words of it, and the usage that it carries, if reported.
 ERRORS: list[tuple[Answer, str, str, Usage | None]] = [
     (Answer(completion(None, refusal="I will not", usage=USED)), "content_refused", "refused", PAID),
@@ -97,7 +98,9 @@ ERRORS: list[tuple[Answer, str, str, Usage | None]] = [
     (Answer(b'{"error": {"message": "later"}, "choices": []}'), "unavailable", "answered 502", None),
     (Answer(drop=True), "unavailable", "closed the connection", None),
     (Answer(completion("x"), headers={"Content-Length": "1000"}), "timeout", "within 1 s", None),
-    (Answer(b"{}", status=429, headers={"Retry-After": "7"}), "rate_limited", "429", None),
+    (Answer(cut_after=20), "unavailable", "closed the connection", None),
+    (Answer(completion()[:60]), "unavailable", "not a chat completion", None),
+    (Answer(b"{}", status=429, headers=LIMITS | {"Retry-After": "7"}), "rate_limited", "429", None),
     *(
         (
             Answer(f"wrong {KEY}".encode(), status=status, headers={"Location": "/"}),
@@ -123,6 +126,7 @@ async def test_what_a_reply_without_a_verdict_becomes(
     assert named == kind
     assert (None if error.reply is None else error.reply.usage) == usage
     assert getattr(error, "retry_after_seconds", None) == (7.0 if kind == "rate_limited" else None)
+    assert (getattr(error, "limits", None) is not None) == (kind == "rate_limited")
     assert KEY not in str(error)
     assert len(fake.requests) == 1
 

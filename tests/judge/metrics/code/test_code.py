@@ -83,12 +83,6 @@ def test_not_a_number_is_refused() -> None:
         outcome_on(UNIT, float("nan"), "so", None)
 
 
-def test_a_decimal_is_a_number() -> None:
-    outcome = FunctionMetric("x", f"{HERE}:decimal", UNIT).prepare(make_task("decimal"))
-    assert isinstance(outcome, ScoredOutcome)
-    assert outcome.value == 0.25
-
-
 def test_a_scale_with_one_label_is_refused() -> None:
     with pytest.raises(PromptPackError, match="2 to 20 different labels"):
         read_scale(["only"], (0, 1))
@@ -124,9 +118,10 @@ def test_other_code_and_another_scale_are_another_evaluator() -> None:
         assert other.scoring_version != one.scoring_version
 
 
-def test_a_function_is_found_within_its_module() -> None:
-    found = FunctionMetric("x", f"{HERE}:words", Scale((0, 9), "number")).prepare(
+@pytest.mark.parametrize(("name", "value"), [("words", 3.0), ("decimal", 0.25)])
+def test_a_function_is_found_within_its_module(name: str, value: float) -> None:
+    found = FunctionMetric("x", f"{HERE}:{name}", Scale((0, 9), "number")).prepare(
         make_task("x", answer="one two three")
     )
     assert isinstance(found, ScoredOutcome)
-    assert found.value == 3.0
+    assert found.value == value

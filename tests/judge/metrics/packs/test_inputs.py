@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.evaluate.cache import cache_key
 from judge.evaluate.guard import GuardedMetric, TextLimits, neutral_task
-from judge.metric import Metric, reading_size
+from judge.metric import Metric, build_task, reading_size
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from judge.text.redaction import Redactor
+from schemas import QAEvent, Sampling, Source, result_id
 from tests.judge.tasks import OCCURRED, task_for
 
 MESSAGES = [{"role": "system", "content": "Answer in French."}, {"role": "user", "content": "Where is it?"}]
@@ -51,6 +53,27 @@ def test_a_task_holds_only_the_inputs_of_its_metric(name: str) -> None:
             == {"fields.policy": {"policy": "Be brief."}, "labels.app": {"labels.app": "guide"}}[name]
         )
     assert "No judge sees this." not in task.model_dump_json()
+
+
+RECORDED = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("replay_id", [None, "r-1"])
+def test_a_task_has_the_time_the_trace_and_the_id_of_its_event(replay_id: str | None) -> None:
+    """Its time is that of its record, if it names none."""
+    event = QAEvent(event_id="e", question="q", answer="a", context={"Page-1": "x"}, trace_id="0" * 32)
+    task = build_task(
+        event,
+        metric_showing("context"),
+        source=Source(topic="qa.events", partition=3, offset=9),
+        sampling=Sampling(probability=1, stratum="default", policy="p"),
+        recorded_at=RECORDED,
+        sampled_at=RECORDED + timedelta(seconds=5),
+        replay_id=replay_id,
+    )
+    assert (task.question, task.answer, task.context) == ("", "a", {"Page-1": "x"})
+    assert (task.occurred_at, task.trace_id) == (RECORDED, "0" * 32)
+    assert task.result_id == result_id(topic="qa.events", event_id="e", metric="own", replay_id=replay_id)
 
 
 @pytest.mark.parametrize("when", ["made", "judged"])

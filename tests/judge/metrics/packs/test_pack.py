@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.chat import ChatMessage
-from judge.errors import PromptPackError
+from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
+from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
 from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack
+from judge.metrics.registry import build_metric
+from tests.judge.tasks import task_for
 from tests.places import ROOT
 
 MARKDOWN = """---
@@ -184,9 +187,9 @@ MANUAL = ROOT / "docs" / "prompt-packs.md"
 SHOWN = Inputs("why?", "because", "reason", {"Page-1": "one"})
 
 
-def _manual(dialect: str) -> PromptPack:
+def _manual(dialect: str, example: str | None = None) -> PromptPack:
     text = MANUAL.read_text("utf-8")
-    found = re.search(rf"<!-- example: {dialect} -->\n```{dialect}\n(.*?)```\n", text, re.DOTALL)
+    found = re.search(rf"<!-- example: {example or dialect} -->\n```{dialect}\n(.*?)```\n", text, re.DOTALL)
     assert found is not None
     return parse_pack(found[1].encode(), dialect=dialect, origin="manual")  # type: ignore[arg-type] # one of the two
 
@@ -195,6 +198,31 @@ def _pack(examples: Any, *, user: str = "Q: {question} A: {answer}", **options: 
     messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": user}]
     raw = yaml.safe_dump({"messages": messages, "examples": examples, **options})
     return parse_pack(raw.encode(), dialect="yaml", origin="p.yaml")
+
+
+def test_the_pack_for_pairs_of_the_manual_can_be_used() -> None:
+    pack = _manual("markdown", "pairs")
+    assert pack.options.is_pair
+    assert pack.uses == {"question", "answer", "other_answer"}
+
+
+def test_a_verdict_has_a_bounded_size() -> None:
+    metric = PackMetric("tone", _pack(None), score_range=(1, 5))
+    with pytest.raises(InvalidVerdictError, match="at most 65536 bytes"):
+        metric.interpret(task_for(metric), json.dumps({"score": 1, "more": "x" * MAX_VERDICT_BYTES}))
+
+
+def test_position_bias_prefers_no_answer() -> None:
+    """A judge that always says "first" prefers each answer in about half of 400 events: 200 within 5 standard
+    errors of 10.
+    """
+    pack = _pack(None, user="{answer} {other_answer}", result="pairwise")
+    metric, values = build_metric("better", pack=pack), []
+    for number in range(400):
+        task = task_for(metric, event_id=f"e-{number}", other_answer="o")
+        values.append(getattr(metric.interpret(task, '{"score": "first"}'), "value", None))
+    assert abs(values.count("answer") - 200) <= 50
+    assert values.count("answer") + values.count("other") == 400
 
 
 @pytest.mark.parametrize(("dialect", "turns"), [("markdown", 6), ("yaml", 4)])
