@@ -253,12 +253,3 @@ class Stage:
                 await consumer.committed(TopicPartition(self.topic(topic), number))
                 for number in range(self.partitions)
             ]
-
-    async def commit_again(self, topic: str, offset: int) -> None:
-        """Set the offset of the worker's group, which must be empty, on every partition of a topic."""
-        async with AIOKafkaConsumer(
-            **self._client_options, group_id=self.settings.kafka.group_id, enable_auto_commit=False
-        ) as consumer:
-            places = [TopicPartition(self.topic(topic), number) for number in range(self.partitions)]
-            consumer.assign(places)
-            await consumer.commit(dict.fromkeys(places, offset))

@@ -10,7 +10,6 @@ import pytest
 from aiohttp import web
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
-from streams.errors import SettingsError
 from streams.intake.reading.otlp.request import spans
 from streams.sinks import incidents
 from tests.integration.deadlines import until
@@ -52,13 +51,6 @@ async def test_each_verdict_becomes_a_log_event_on_a_topic(stage: Stage) -> None
     )
     assert {record.key for record in records} == {trace_id.encode(), None}
     assert [letter.reason for letter in await stage.dead_letters()] == ["undecodable"]
-
-
-async def test_the_sink_runs_in_a_worker_of_its_own(stage: Stage) -> None:
-    """A sink cannot share a worker with other agents, because receivers may block."""
-    with pytest.raises(SettingsError, match="--agents sink"):
-        async with stage.worker(Chat(), agents=("judge", "sink")):
-            pass
 
 
 async def test_an_incident_is_sent_to_a_webhook(

@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import RecordsToDelete
 from prometheus_client import CollectorRegistry
 
+from streams.kafka.decoding import UNPACKED_BYTES
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
@@ -122,8 +123,8 @@ async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path:
 async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path: Path) -> None:
     """Each unreadable record becomes a dead letter with place and reason, and the rest is judged.
 
-    The records: one of two in a batch has a header that is not UTF-8, a batch that is no gzip, one of 200 MB
-    of spaces, and one that is not an event and has a key of 900 KB.
+    The records: one of two in a batch has a header that is not UTF-8, a batch that is no gzip, one of more
+    spaces than are unpacked, and one that is not an event and has a key of 900 KB.
     """
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
     await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)
@@ -132,7 +133,7 @@ async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path
     odd[:] = odd.replace(b"name", b"\xffame", 1)
     junk = bytearray(batch([b"v" * 100], codec=1))
     junk[61:] = b"\x00" * (len(junk) - 61)
-    bomb = batch([b" " * 200_000_000], codec=1)
+    bomb = batch([b" " * (UNPACKED_BYTES + 1)], codec=1)
     with WireClient(broker.bootstrap_servers) as client:
         raws = (signed(odd), bomb, signed(junk))
         outcomes = [produce_batch(client, stage.topic("events"), raw)[0] for raw in raws]

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from judge.chat import ChatReply, ChatRequest
-from schemas import Usage
+from judge.endpoints.clients import ScriptedChat
 from streams.monitoring import partitions
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage, event
 
 CALM, AFTER = 400, 360
-
-
-class Moody:
-    """A judge that gives 4 and 5 in turn, and 2 and 3 once it has become stricter."""
-
-    endpoint, model = "scripted", "m"
-
-    def __init__(self) -> None:
-        self.asked, self.stricter = 0, 0
-
-    async def complete(self, _: ChatRequest) -> ChatReply:
-        self.asked += 1
-        score = 4 + self.asked % 2 - self.stricter
-        return ChatReply(text=f'{{"score": {score}}}', model="m", usage=Usage(), seconds=0.01)
-
-    async def close(self) -> None:
-        """Nothing to close."""
 
 
 @pytest.fixture
@@ -43,16 +26,19 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 @pytest.mark.slow
 async def test_an_alarm_says_that_the_judge_moved(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """160 old answers are judged again, each once, beside the budget of live ones, which they exhaust.
+    """The judge gives 4 and 5 in turn, and 2 and 3 once it has become stricter.
+
+    160 old answers are judged again, each once, beside the budget of live ones, which they exhaust.
 
     The worker stops between alarm and word; the next one writes only what is not written.
     """
     monkeypatch.setattr(partitions, "LOOK_SECONDS", 0.2)
-    chat = Moody()
+    calls, stricter = count(1), 0
+    chat = ScriptedChat(lambda _: f'{{"score": {4 + next(calls) % 2 - stricter}}}')
     async with stage.worker(chat):
         await stage.produce([event(number) for number in range(CALM)])
         await stage.holds(scores=CALM, observations=CALM)
-        chat.stricter = 2
+        stricter = 2
         await stage.produce([event(number) for number in range(CALM, CALM + 60)])
         await stage.holds(at_least=True, alerts=1, tasks_tone=CALM + 61)
     async with stage.worker(chat):

@@ -222,8 +222,9 @@ async def test_an_unreadable_entry_is_a_miss(entry: bytes) -> None:
 
 
 TEXTS = st.text(max_size=5)
+BASE = task_for(Coverage())
 TASKS = st.builds(
-    lambda question, answer, reference, context: task_for(Coverage()).model_copy(
+    lambda question, answer, reference, context: BASE.model_copy(
         update={"question": question, "answer": answer, "reference": reference, "context": context}
     ),
     TEXTS,
