@@ -1,5 +1,4 @@
 """The settings, programs, commands and files of the pages, and the systemd unit, are valid."""
-# ruff: noqa: ASYNC230, ASYNC240 - files of a test are small
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ from streams.settings.load import load_settings
 from streams.settings.tree import Settings
 from streams.worker.run import CLOSE_SECONDS, stop_seconds
 from tests.places import ROOT
-from tests.streams.cli.processes import call, judgestream
+from tests.streams.cli.processes import call
 from tests.toolbox import run, tool
 
 DEPLOY = ROOT / "docs" / "deploy.md"
@@ -266,7 +265,10 @@ def test_mypy_takes_the_snippets(tmp_path: Path) -> None:
     run(sys.executable, "-m", "mypy", "--strict", "--config-file", "", tmp_path, cwd=ROOT)
 
 
-async def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("no_endpoint", "no_settings")
+def test_the_page_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Each command ends with exit code 0 and writes its files; the limit for CI stops a worse mean."""
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "files.md"
@@ -274,14 +276,10 @@ async def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pyt
     Path("answers.csv").write_text(answers)
     Path("people.csv").write_text(people)
     Path("columns.yaml").write_text(blocks(page, "yaml")[0])
-    shown = "".join(blocks(page, "console")).replace("\\\n", "")
-    commands = shown.splitlines()
-    said = ""
+    commands = "".join(blocks(page, "console")).replace("\\\n", "").splitlines()
     for command in commands:
-        _, *words = shlex.split(command.removeprefix("$ "))
-        ended = await judgestream(*words)
-        assert ended.code == 0, (command, ended.err)
-        said += ended.err
+        assert call(*shlex.split(command.removeprefix("$ "))[1:]) == 0, command
+    said = capfd.readouterr().err
     with Path("results.csv").open(newline="") as handle:
         rows = list(csv.DictReader(handle))
     assert [(row["event_id"], row["question"], row["labels.model"]) for row in rows][:1] == [
@@ -292,6 +290,5 @@ async def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pyt
     assert "of 3 labels equal the judge's score, kappa" in said
     assert "over 3 events scored in both runs" in said
     limit = shlex.split(commands[-1].removeprefix("$ ").replace("coverage=2", "coverage=4.9"))
-    ended = await judgestream(*limit[1:], "--overwrite")
-    assert ended.code == 1
-    assert "--fail-under coverage=4.9: the mean is" in ended.err
+    assert call(*limit[1:], "--overwrite") == 1
+    assert "--fail-under coverage=4.9: the mean is" in capfd.readouterr().err
