@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, web
+from aiohttp import ClientSession, web
 
-from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
+from tests.integration.programs import answers, serving
 from tests.loopback import on_loopback
 from tests.rules.hurry import hurried
 from tests.rules.rule_files import RULE_FILES
 from tests.toolbox import tool
 
 _START_SECONDS = 30.0
-_END_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,30 +115,26 @@ async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -
                 ],
             },
         )
-        await _run(
-            stack,
-            folder / "alertmanager.log",
-            tool("alertmanager"),
-            f"--config.file={folder}/alertmanager.yaml",
-            f"--storage.path={folder}/alertmanager",
-            f"--web.listen-address=127.0.0.1:{alertmanager}",
-            "--cluster.listen-address=",
-        )
-        await _run(
-            stack,
-            folder / "prometheus.log",
-            tool("prometheus"),
-            f"--config.file={folder}/prometheus.yaml",
-            f"--storage.tsdb.path={folder}/data",
-            f"--web.listen-address=127.0.0.1:{prometheus}",
-            "--query.lookback-delta=2s",
-            "--rules.alert.resend-delay=1s",
-        )
-        for port in (alertmanager, prometheus):
-            await until(
-                lambda port=port: _answers(session, f"http://127.0.0.1:{port}/-/ready"),  # type: ignore[misc] # the default binds it
-                f"an answer on port {port}; see {folder}/*.log",
-                deadline_seconds=_START_SECONDS,
+        started: dict[str, tuple[int, Sequence[str]]] = {
+            "alertmanager": (
+                alertmanager,
+                (f"--storage.path={folder}/alertmanager", "--cluster.listen-address="),
+            ),
+            "prometheus": (
+                prometheus,
+                (
+                    f"--storage.tsdb.path={folder}/data",
+                    "--query.lookback-delta=2s",
+                    "--rules.alert.resend-delay=1s",
+                ),
+            ),
+        }
+        for name, (port, options) in started.items():
+            at = (f"--config.file={folder}/{name}.yaml", f"--web.listen-address=127.0.0.1:{port}")
+            is_ready = partial(answers, f"http://127.0.0.1:{port}/-/ready")
+            log = folder / f"{name}.log"
+            await stack.enter_async_context(
+                serving(tool(name), *at, *options, log=log, is_ready=is_ready, seconds=_START_SECONDS)
             )
         yield made
 
@@ -150,29 +145,3 @@ def _write(path: Path, values: object) -> None:
 
 def _targets(*targets: str) -> dict[str, Any]:
     return {"static_configs": [{"targets": list(targets)}]}
-
-
-async def _run(stack: AsyncExitStack, log: Path, *command: str) -> None:
-    file = stack.enter_context(log.open("wb"))
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=file, stderr=file
-    )
-    stack.push_async_callback(_end, process)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _END_SECONDS)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-
-
-async def _answers(session: ClientSession, url: str) -> bool:
-    try:
-        async with session.get(url) as answer:
-            return answer.status == 200
-    except ClientError:
-        return False

@@ -11,8 +11,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 from prometheus_client import CollectorRegistry
 
-from judge.chat import ChatReply, ChatRequest
-from schemas import QAEvent, Usage
+from judge.chat import ChatRequest
+from judge.endpoints.clients import ScriptedChat
+from schemas import QAEvent
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
 from streams.intake.selector import sampling_policy
@@ -137,13 +138,10 @@ UPSTREAM: Final = 0.25
 OWN: Final = 0.5
 
 
-class Opinion(Chat):
-    """A judge that scores 4 for an answer of the sampled service and 2 for one of the other."""
-
-    async def complete(self, request: ChatRequest) -> ChatReply:
-        score = 4 if any("thinned" in one.content for one in request.messages) else 2
-        text = f'{{"score": {score}, "justification": "plain"}}'
-        return ChatReply(text=text, model="m", usage=Usage(input_tokens=1), seconds=0.01)
+def opinion(request: ChatRequest) -> str:
+    """Score 4 for an answer of the sampled service and 2 for one of the other."""
+    score = 4 if any("thinned" in one.content for one in request.messages) else 2
+    return f'{{"score": {score}, "justification": "plain"}}'
 
 
 def asked(trace_id: str, answer: str, signal: str) -> bytes:
@@ -193,7 +191,7 @@ async def test_weights_include_the_rate_of_a_collectors_sampler(
     exporters = {"kafka": to_kafka(stage, **KEYED)}
     sampler = {"probabilistic_sampler": {"mode": mode, "sampling_percentage": 100 * UPSTREAM}}
     few, whole = (trace_ids(TRACES, seed) for seed in (7, 8))
-    async with stage.worker(Opinion()) as (_, registry):
+    async with stage.worker(ScriptedChat(opinion)) as (_, registry):
         async with (
             collector(stage.directory, exporters, processors=sampler, signals=[signal]) as before,
             collector(stage.directory, exporters, signals=[signal]) as past,

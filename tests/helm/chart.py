@@ -48,11 +48,6 @@ def manifests(*arguments: str) -> list[Manifest]:
     return [document for document in yaml.load_all(render(*arguments), Loader=yaml.CSafeLoader) if document]
 
 
-def text_rendered(values: Path) -> str:
-    """Render the chart with a test values file, as text."""
-    return render("--values", str(values))
-
-
 def rendered(values: Path) -> list[Manifest]:
     """Render the chart with a test values file."""
     return manifests("--values", str(values))
