@@ -11,7 +11,6 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 @contextlib.asynccontextmanager
 async def kafka_admin(bootstrap_servers: str, **options: Any) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Start an admin client and close it at the end."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, **options)
     await admin.start()
     try:

@@ -25,8 +25,6 @@ _JAVA_OPTIONS = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class Apicurio:
-    """A running registry."""
-
     def __init__(self, port: int, session: aiohttp.ClientSession) -> None:
         self.url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
         self._session = session

@@ -37,8 +37,6 @@ class Hands:
 
 
 class Bench:
-    """One topic, one group and applications on them."""
-
     def __init__(self, bootstrap_servers: str, topic: str, *, session_timeout_seconds: int = 30) -> None:
         self.topic = topic
         self.kafka = KafkaSettings(

@@ -31,8 +31,6 @@ controller.quorum.fetch.timeout.ms=1000
 
 
 class ClusterNode(ApacheKafka):
-    """One node of the cluster."""
-
     def pause(self) -> None:
         """Stop the process with SIGSTOP; its connections stay open."""
         assert self.pid is not None, "it does not run"
@@ -73,7 +71,6 @@ class KafkaCluster:
             raise
 
     def stop(self) -> None:
-        """Kill all nodes; their data is not used again."""
         for node in self.nodes:
             node.resume()
             node.kill()

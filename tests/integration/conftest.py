@@ -46,8 +46,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A running broker."""
-
     kind: str
     bootstrap_servers: str
 
@@ -64,7 +62,6 @@ class RunningBroker:
         )
 
     def new_topic(self, stem: str, partitions: int = 1, **configs: str) -> str:
-        """Create a topic with a unique name."""
         name = f"{stem}-{uuid.uuid4().hex[:8]}"
         self.create_topic(name, partitions, **configs)
         return name

@@ -19,7 +19,6 @@ _LOOK_AGAIN_SECONDS = 0.02
 async def until(
     condition: Callable[[], bool | Awaitable[bool]], what: str, *, deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
-    """Wait until a condition holds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + deadline_seconds
     while True:

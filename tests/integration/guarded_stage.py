@@ -59,7 +59,6 @@ class GuardedStage(Stage):
         return worker(*arguments, log=file.with_suffix(".log"), env=ENVIRONMENT)
 
     async def judged(self, count: int) -> None:
-        """Wait until the first events, this many, have a result."""
         await self.judges({f"e{number}" for number in range(count)})
 
 

@@ -102,7 +102,6 @@ class ApacheKafka:
 
     @property
     def pid(self) -> int | None:
-        """The process id while the node runs."""
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def start(self) -> None:
@@ -122,11 +121,9 @@ class ApacheKafka:
                 return
 
     def stop(self) -> None:
-        """End the node with SIGTERM, or SIGKILL after a time limit."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the node, as a crash would."""
         self._end(signal.SIGKILL)
 
     def log_tail(self, lines: int = 40) -> str:

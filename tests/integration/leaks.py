@@ -30,8 +30,6 @@ def forms(secret: str) -> set[bytes]:
 
 @dataclass
 class Scan:
-    """Collects output and searches it."""
-
     secrets: Mapping[str, str]
     _written: list[tuple[str, bytes]] = field(default_factory=list)
 

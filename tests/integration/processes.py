@@ -21,8 +21,7 @@ from streams.cli.main import run
 from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.stage import REPLY, Stage
 from tests.integration.tuning import tuned
-from tests.judge.fake_openai import completed
-from tests.loopback import on_loopback
+from tests.judge.fake_openai import completed, serving_completions
 from tests.streams.cli.processes import clean_environment
 
 
@@ -49,11 +48,8 @@ class Endpoint:
 
 @contextlib.asynccontextmanager
 async def running_endpoint() -> AsyncIterator[Endpoint]:
-    """A judge on loopback."""
-    judge, app = Endpoint(), web.Application()
-    app.router.add_post("/v1/chat/completions", judge.answer)
-    async with on_loopback(app) as address:
-        judge.url = f"{address}/v1"
+    judge = Endpoint()
+    async with serving_completions(judge.answer) as judge.url:
         yield judge
 
 
@@ -75,7 +71,6 @@ class Worker:
 
     @property
     def text(self) -> str:
-        """The log up to now."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     @property

@@ -15,7 +15,6 @@ _END_SECONDS = 30
 
 
 async def answers(url: str) -> bool:
-    """Whether an address answers with 200."""
     with contextlib.suppress(aiohttp.ClientError, OSError):
         async with aiohttp.ClientSession() as session, session.get(url) as response:
             return response.status == 200

@@ -132,7 +132,6 @@ class SecureKafka(ApacheKafka):
         return f"127.0.0.1:{self.ports[listener]}"
 
     def allow(self, principal: str, grants: Sequence[Grant]) -> None:
-        """Add ACLs and wait until they are in force."""
         self._change(CreateAclsRequest_v1(_bindings(principal, grants)), there=True)
 
     def forbid(self, principal: str, grants: Sequence[Grant]) -> None:

@@ -217,8 +217,6 @@ class Stage:
         await until(hold, f"{'at least ' * at_least}{counts}")
 
     async def judges(self, event_ids: set[str]) -> None:
-        """Wait until these events have results."""
-
         async def judged() -> bool:
             return {result.event_id for result in await self.results()} >= event_ids
 

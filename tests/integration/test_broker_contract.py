@@ -83,7 +83,6 @@ async def test_compressed_batches_pass_through(broker: RunningBroker, compressio
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 async def test_acknowledgement_modes(broker: RunningBroker, acks: int | str) -> None:
-    """Records arrive in every acknowledgement mode."""
     topic = broker.new_topic("acks")
     await _send(broker, topic, [b"one", b"two"], acks=acks)
     async with broker.consumer(topic) as consumer:

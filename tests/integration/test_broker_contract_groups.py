@@ -98,7 +98,6 @@ async def test_a_dead_member_is_replaced(broker: RunningBroker) -> None:
 
 
 async def test_many_members_come_and_go_and_nothing_is_lost(broker: RunningBroker) -> None:
-    """Members join, leave and crash while records flow; the group reads every record."""
     topic = broker.new_topic("churn", 4)
     group = f"{topic}-group"
     total = 3000

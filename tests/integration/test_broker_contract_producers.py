@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def batch(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:
-    """A record batch of an idempotent producer."""
     return record_batch(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
 
 

@@ -160,7 +160,6 @@ def test_a_judge_that_cannot_be_asked_ends_the_demo_at_once(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """A missing key or a dead address ends the demo before it starts, with the remedy."""
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert call("demo", *arguments) in {1, 2}

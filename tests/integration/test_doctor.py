@@ -176,7 +176,6 @@ async def _ends(stage: Stage) -> dict[str, list[int]]:
 
 
 async def test_the_doctor_does_not_disturb_a_running_worker(topics: Stage) -> None:
-    """Repeated runs beside a worker change neither the group nor the topics."""
     chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
     group = topics.settings.kafka.group_id
     async with topics.worker(chat) as (worker, _):
@@ -251,7 +250,6 @@ async def _told(service: Service, words: str) -> None:
 
 @pytest.mark.slow
 async def test_waiting_ends(tmp_path: Path) -> None:
-    """Waiting ends at once for a fault that time does not repair, otherwise after its limit."""
     stage = Stage(f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
     stage.changes = {"judge.endpoints": [{"name": "a", "model": "m", "api_key_env": "NONE"}]}
     ended = await judgestream(

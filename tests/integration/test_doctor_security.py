@@ -16,7 +16,7 @@ from streams.kafka.topics.grants import Grant, checking_grants
 from streams.kafka.topics.table import AGENTS, plan_topics
 from tests.integration.guarded_stage import GuardedStage, guarded
 from tests.integration.secure_kafka import SecureKafka
-from tests.integration.ways_in import ENVIRONMENT, FAULTS, USER, Fault, mutual, scram, tls, token
+from tests.integration.ways_in import ENVIRONMENT, FAULTS, USER, WAYS, Fault, scram, way_in
 
 pytestmark = pytest.mark.kafka
 
@@ -70,19 +70,13 @@ async def test_a_refused_client_gets_the_remedy(
     assert not [secret for secret in ENVIRONMENT.values() if secret in str(diagnosis)]
 
 
-@pytest.mark.parametrize("way", ["tls", "mutual", "scram", "token"])
+@pytest.mark.parametrize("way", WAYS)
 async def test_with_the_documented_permissions_all_is_well(
     way: str, secure_kafka: SecureKafka, tmp_path: Path
 ) -> None:
-    """With the documented permissions nothing fails for any protocol, and rights and settings are shown."""
     file = tmp_path / "token"
     file.write_text(secure_kafka.issuer.token(USER, life_seconds=60))
-    security, principal = {
-        "tls": (tls(secure_kafka), "User:ANONYMOUS"),
-        "mutual": (mutual(secure_kafka), f"User:{USER}"),
-        "scram": (scram(secure_kafka), f"User:{USER}"),
-        "token": (token(secure_kafka, file), f"User:{USER}"),
-    }[way]
+    security, principal = way_in(way, secure_kafka, file)
     section = {"bootstrap_servers": secure_kafka.at(way.upper()), "security": security}
     stage = stage_at(secure_kafka, tmp_path, section)
     await stage.create_topics()

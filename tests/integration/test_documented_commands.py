@@ -47,7 +47,6 @@ def typed(commands: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def settings(secure_kafka: SecureKafka) -> Settings:
-    """Settings with default topic names."""
     section = {"bootstrap_servers": secure_kafka.at("SCRAM"), "security": scram(secure_kafka)}
     topics = {"create_partitions": 2, "create_replication_factor": 1}
     return Settings.model_validate({"kafka": section, "topics": topics})

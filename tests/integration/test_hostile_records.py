@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,8 @@ from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 from tests.integration.processes import Worker, process
 from tests.integration.stage import Stage
-from tests.judge.fake_openai import completed
+from tests.judge.fake_openai import completed, serving_completions
 from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
-from tests.loopback import on_loopback
 from tests.robustness import corpus
 
 EVENTS: Final = 1_000
@@ -116,19 +115,11 @@ def _reply(request: dict[str, Any]) -> str:
     return json.dumps(relevance_reply([listed_claim(piece, [1], page) for piece in pieces]))
 
 
-@contextlib.asynccontextmanager
-async def endpoint() -> AsyncIterator[str]:
-    async def answer(request: web.Request) -> web.Response:
-        return completed(_reply(await request.json()))
-
-    app = web.Application(client_max_size=100_000_000)
-    app.router.add_post("/v1/chat/completions", answer)
-    async with on_loopback(app) as address:
-        yield f"{address}/v1"
+async def _answer_with_it(request: web.Request) -> web.Response:
+    return completed(_reply(await request.json()))
 
 
 def _resident_mib(process: int) -> float:
-    """Resident memory of a process and its children."""
     pages = 0
     for one in _tree(process):
         with contextlib.suppress(OSError):
@@ -233,7 +224,7 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
     """
     rows: list[dict[str, Any]] = []
     records = hostile_records()
-    async with endpoint() as base_url, contextlib.AsyncExitStack() as running:
+    async with serving_completions(_answer_with_it) as base_url, contextlib.AsyncExitStack() as running:
         changes = {
             "metrics": {"coverage": {}, "relevance": {}},
             "judge.redact": list(KINDS),

@@ -30,10 +30,11 @@ from tests.integration.ways_in import (
     ENVIRONMENT,
     PARTS,
     USER,
+    WAYS,
     mutual,
     scram,
-    tls,
     token,
+    way_in,
     without,
 )
 from tests.loopback import on_loopback
@@ -105,18 +106,12 @@ async def kept_fresh(kafka: SecureKafka, file: Path) -> AsyncIterator[None]:
         await asyncio.wait({task})
 
 
-@pytest.mark.parametrize("way", ["tls", "mutual", "scram", "token"])
+@pytest.mark.parametrize("way", WAYS)
 async def test_a_worker_does_its_job_with_the_documented_permissions(
     way: str, kafka: SecureKafka, staged: Staged, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
-    security, principal = {
-        "tls": (tls(kafka), "User:ANONYMOUS"),  # no client certificate
-        "mutual": (mutual(kafka), f"User:{USER}"),
-        "scram": (scram(kafka), f"User:{USER}"),
-        "token": (token(kafka, file), f"User:{USER}"),
-    }[way]
-    stage = staged(way.upper(), security, principal)
+    stage = staged(way.upper(), *way_in(way, kafka, file))
     await stage.create_topics()
     grants = stage.grants()
     async with contextlib.AsyncExitStack() as held:
@@ -134,7 +129,6 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
 
 
 async def test_split_parts_need_only_their_own_permissions(kafka: SecureKafka, staged: Staged) -> None:
-    """Three agents work with one user each and the permissions of their part."""
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
     async with contextlib.AsyncExitStack() as held:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from schemas import RESULT, Alert
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from tests.integration.deadlines import until
-from tests.integration.processes import SOON_MISSED, process
 from tests.integration.stage import Stage
 from tests.streams.results import scored
 
@@ -99,30 +97,3 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
     assert {alert.alert_id for alert in found} == set(wanted)
     by_kind = [alert.kind for alert in wanted.values() if alert.measure == "mean" and not alert.further]
     assert by_kind == ["drop", "recovered"]
-
-
-@pytest.mark.slow
-async def test_sigkill_changes_no_alert(stage: Stage) -> None:
-    """SIGKILL before, during and after the drop changes no alert."""
-    stage.changes |= SOON_MISSED
-    group = stage.settings.kafka.group_id
-    done = 0
-    for stretch in (range(200), range(200, 260), range(260, 300)):
-        async with process(stage) as worker:
-            await stage.produce(results(stretch), topic="scores")
-            # Kill with part of the results observed, at any later step.
-            wanted = done + len(stretch) // 2
-            await stage.holds(at_least=True, observations=wanted)
-            await worker.end(signal.SIGKILL)
-        done += len(stretch)
-    async with process(stage):
-        await stage.produce(results(range(300, 700)), topic="scores")
-
-        async def all_of_them() -> bool:
-            return await observed(stage, 700, group)
-
-        await until(all_of_them, "700 results observed", deadline_seconds=90)
-    wanted_alerts = await of_one_monitor(stage)
-    assert {alert.alert_id for alert in await stage.alerts()} == set(wanted_alerts)
-    # The recovery depends on the order in which a new worker reads the partitions.
-    assert "drop" in {alert.kind for alert in wanted_alerts.values()}

@@ -28,8 +28,7 @@ from streams.store.writer import StoreWriter
 from tests.integration.deadlines import until
 from tests.integration.processes import process
 from tests.integration.stage import PACK, Stage
-from tests.judge.fake_openai import completed
-from tests.loopback import on_loopback
+from tests.judge.fake_openai import completed, serving_completions
 from tests.streams.cli.processes import Ended, Service, running
 from tests.streams.results import at
 from tests.streams.store.records import TOPICS, Record, batch_of
@@ -67,10 +66,7 @@ class Judges:
 @pytest.fixture
 async def judges() -> AsyncIterator[Judges]:
     judges = Judges()
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", judges.answer)
-    async with on_loopback(app) as address:
-        judges.url = f"{address}/v1"
+    async with serving_completions(judges.answer) as judges.url:
         yield judges
         judges.held.set()
 
@@ -97,7 +93,6 @@ def events(first: int, count: int) -> list[bytes]:
 
 
 def replay(stage: Stage, *options: str) -> AbstractAsyncContextManager[Service]:
-    """`judgestream replay` as a process."""
     config = stage.directory / "settings.yaml"
     config.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
     return running("replay", "--config", str(config), "--yes", "--json", *options)
@@ -121,7 +116,6 @@ async def published(stage: Stage) -> list[Scored]:
 
 
 async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
-    """Judge events live and return the results."""
     policy = sampling_policy(stage.settings.sampling)
     sampled = [
         value for value in values if policy.decide_event(QAEvent.model_validate_json(value), None).keep

@@ -28,7 +28,7 @@ from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.leaks import Scan
 from tests.integration.processes import SOON_MISSED, worker
 from tests.integration.stage import Stage
-from tests.judge.fake_openai import completed
+from tests.judge.fake_openai import completed, serving_completions
 from tests.loopback import on_loopback
 from tests.places import ROOT
 from tests.streams.certificates import Authority
@@ -88,11 +88,7 @@ class EchoingJudge:
 @contextlib.asynccontextmanager
 async def echoing_judge(always: int | None = None) -> AsyncIterator[EchoingJudge]:
     judge = EchoingJudge(always=always)
-    app = web.Application(client_max_size=64 * 1024 * 1024)
-    app.router.add_post("/v1/chat/completions", judge.complete)
-    app.router.add_get("/v1/models", judge.models)
-    async with on_loopback(app) as address:
-        judge.url = f"{address}/v1"
+    async with serving_completions(judge.complete, web.get("/v1/models", judge.models)) as judge.url:
         yield judge
 
 
@@ -286,7 +282,6 @@ async def test_commands(tmp_path: Path) -> None:
 
 
 async def test_tokens(tmp_path: Path) -> None:
-    """A worker and the doctor print no token, also after a token endpoint that refuses and echoes."""
     scan = Scan(SECRETS)
     asked: list[str] = []
 
@@ -325,7 +320,6 @@ async def test_tokens(tmp_path: Path) -> None:
 
 
 async def test_the_password_of_a_key(tmp_path: Path) -> None:
-    """A right and a wrong password of a key are not printed."""
     files = Authority(tmp_path).issue("client", "client.example")
     key = load_pem_private_key(files.key.read_bytes(), None)
     scan = Scan(SECRETS)

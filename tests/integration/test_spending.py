@@ -138,7 +138,6 @@ async def test_one_budget_holds_for_all_workers(stage: Stage) -> None:
 
 
 async def test_a_spent_cap_holds_back_its_own_metric_and_label_value(stage: Stage) -> None:
-    """A tenant's cap lets other tenants pass, and that of a metric other metrics."""
     stage.metrics = ("tone", "style")
     caps = [{"by": "tenant", "metric": "tone", "calls_per_day": 3}, {"metric": "style", "calls_per_day": 7}]
     stage.changes = {"judge.budget": {"caps": caps}}

@@ -37,7 +37,6 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 def parts(trace_id: str) -> list[bytes]:
-    """The records of a trace, children before their root."""
     return [
         request(span(3, "find", FIND, parent=1, trace_id=trace_id)),
         request(span(2, "call", CALL, parent=1, trace_id=trace_id)),

@@ -205,8 +205,6 @@ async def test_a_stop_does_not_wait_for_the_leave_group_response(
 
 
 class _StuckConnection:
-    """A connection whose close never completes."""
-
     closed: asyncio.Future[None] | None = None
 
     def close(self, **_: Any) -> asyncio.Future[None]:
@@ -220,7 +218,6 @@ class _StuckConnection:
 async def test_a_connection_that_does_not_close_is_left(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A close that does not complete is abandoned, and the thread ends without an error."""
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)

@@ -63,7 +63,6 @@ class _Writers:
             await producer.stop()
 
     async def write(self, producer: AIOKafkaProducer, count: int) -> set[str]:
-        """Write this many events and return their ids."""
         made = [next(self._numbers) for _ in range(count)]
         for number in made:
             place = {"partition": number % self._stage.partitions, "key": self._key}

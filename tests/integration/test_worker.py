@@ -212,7 +212,6 @@ async def test_a_stop_sends_nothing_more(stage: Stage, monkeypatch: pytest.Monke
 
 
 async def test_agents_can_run_apart(stage: Stage) -> None:
-    """Workers with one agent each have their own groups and together do one worker's job."""
     chat = Chat()
     async with (
         stage.worker(chat, agents=["intake"]) as (intake, _),
@@ -229,7 +228,6 @@ async def test_agents_can_run_apart(stage: Stage) -> None:
 
 
 async def test_two_workers_share_and_one_that_leaves_loses_nothing(stage: Stage) -> None:
-    """A second worker joins and leaves during the work: every event has its result."""
     async with stage.worker(Chat()):
         await stage.produce([event(number) for number in range(50)])
         async with stage.worker(Chat()):
@@ -264,7 +262,6 @@ async def test_records_above_the_brokers_limit_become_dead_letters(stage: Stage,
 
 
 async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
-    """The worker survives a broker outage amid its work, and every event has its result."""
     with ThreadedBroker() as broker:
         stage = Stage(broker.bootstrap_servers, tmp_path)
         chat = Chat()

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import json
-import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from schemas import JudgeTask
 from tests.integration.deadlines import until
-from tests.integration.processes import SOON_MISSED, Endpoint, process
+from tests.integration.processes import Endpoint, process
 from tests.integration.stage import Stage, event
 
 
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path, endpoint: Endpoint) -> Stage:
     return Stage(bootstrap_servers, tmp_path, base_url=endpoint.url)
-
-
-@pytest.mark.slow
-async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -> None:
-    """Two SIGKILLs while results are written lose nothing."""
-    stage.changes |= SOON_MISSED
-    count = 400
-    expected = {f"e{number}" for number in range(count)}
-    for stop_at in (60, 180):
-        async with process(stage) as worker:
-            if stop_at == 60:
-                await stage.produce([event(number) for number in range(count)])
-            await until(partial(endpoint.has_answered, stop_at), "some verdicts")
-            await worker.end(signal.SIGKILL)
-    async with process(stage):
-        await stage.judges(expected)
-    results = await stage.results()
-    assert len({result.result_id for result in results}) == count
-    assert await stage.dead_letters() == []
 
 
 async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:

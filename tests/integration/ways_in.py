@@ -74,10 +74,19 @@ _WAYS: Mapping[str, Callable[[SecureKafka], dict[str, Any]]] = {
 }
 
 
+WAYS = ("tls", "mutual", "scram", "token")
+
+
+def way_in(way: str, kafka: SecureKafka, token_file: Path) -> tuple[dict[str, Any], str]:
+    """The security settings of a way in, and the principal that the broker sees."""
+    if way == "tls":
+        return tls(kafka), "User:ANONYMOUS"  # no client certificate
+    secured = {"mutual": mutual(kafka), "scram": scram(kafka), "token": token(kafka, token_file)}
+    return secured[way], f"User:{USER}"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A wrong security setting that keeps a client out."""
-
     what: str
     listener: str
     way: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,8 +62,6 @@ def embeddings(*vectors: list[float], tokens: int = 0) -> bytes:
 
 @dataclass(slots=True)
 class Answer:
-    """One scripted reply."""
-
     body: bytes = field(default_factory=completion)
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
@@ -122,13 +120,21 @@ class FakeOpenAI:
 
 
 @asynccontextmanager
+async def serving_completions(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]], *more: web.RouteDef, **runner_options: Any
+) -> AsyncIterator[str]:
+    """Let a handler answer requests for completions; yields the base URL."""
+    app = web.Application(client_max_size=100_000_000)
+    app.add_routes([web.post("/v1/chat/completions", answer), *more])
+    async with on_loopback(app, **runner_options) as address:
+        yield f"{address}/v1"
+
+
+@asynccontextmanager
 async def fake_openai(*answers: Answer) -> AsyncIterator[FakeOpenAI]:
     fake = FakeOpenAI()
     if answers:
         fake.answers = list(answers)
-    app = web.Application(client_max_size=64 * 1024 * 1024)
-    app.router.add_post("/v1/chat/completions", fake.handle)
-    app.router.add_post("/v1/embeddings", fake.handle)
-    async with on_loopback(app, handler_cancellation=True) as address:
-        fake.url = f"{address}/v1"
+    embeddings = web.post("/v1/embeddings", fake.handle)
+    async with serving_completions(fake.handle, embeddings, handler_cancellation=True) as fake.url:
         yield fake

@@ -144,7 +144,6 @@ ANSWERS = {
 
 @pytest.mark.parametrize("when", ["while idle", "within the next call"])
 async def test_a_late_second_reply_is_no_other_events(when: str) -> None:
-    """A server answers the first call twice: the second event is judged by its own reply."""
     late: list[asyncio.StreamWriter] = []
 
     def respond(number: int, writer: asyncio.StreamWriter, name: str) -> None:
@@ -176,8 +175,6 @@ async def test_a_late_second_reply_is_no_other_events(when: str) -> None:
 
 @asynccontextmanager
 async def asking(base: str, seen: list[web.Request], **reply: object) -> AsyncIterator[OpenAIChat]:
-    """A client of a server that records its requests."""
-
     async def handle(request: web.Request) -> web.Response:
         await request.read()
         seen.append(request)

@@ -215,7 +215,6 @@ STRICT, OBJECT_WITH, OBJECT, PLAIN = "json_schema", "json_object with schema", "
 
 
 def formats(fake: FakeOpenAI) -> list[str]:
-    """The response formats of its requests."""
     given = [one.get("response_format", {}) for one in fake.requests]
     return [one.get("type", "") + (" with schema" if "schema" in one else "") for one in given]
 

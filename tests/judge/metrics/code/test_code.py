@@ -67,7 +67,6 @@ def test_a_check_selects_only_the_texts_that_it_reads() -> None:
 
 
 def test_other_settings_are_another_evaluator() -> None:
-    """`scoring_version` depends on the settings and is the same in every process."""
     one, other = regex("a"), regex("b")
     assert one.scoring_version != other.scoring_version
     assert one.scoring_version == regex("a").scoring_version

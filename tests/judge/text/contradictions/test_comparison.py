@@ -20,7 +20,6 @@ def part(words: str, sentences: str) -> TextPart:
 
 
 def contradiction(stated: str, source: str) -> Contradiction | None:
-    """The contradiction between two whole texts."""
     return contradiction_between(part(source, source), part(stated, stated))
 
 
