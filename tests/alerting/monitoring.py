@@ -24,8 +24,6 @@ _START_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """A worker that Prometheus scrapes."""
-
     job: str
     target: str
     """Host and port."""
@@ -41,7 +39,6 @@ class Monitoring:
         """The alerts that the webhook received, in order; `status` is firing or resolved."""
 
     async def query(self, expr: str) -> list[dict[str, Any]]:
-        """The present series of an expression."""
         result: list[dict[str, Any]] = (await self._ask("query", query=expr))["result"]
         return result
 
@@ -61,7 +58,6 @@ class Monitoring:
         ]
 
     def notified(self, status: str, alertname: str, job: str) -> bool:
-        """Whether the webhook received this notification."""
         return any(
             alert["status"] == status
             and alert["labels"]["alertname"] == alertname
@@ -70,7 +66,6 @@ class Monitoring:
         )
 
     async def take(self, request: web.Request) -> web.Response:
-        """Receive a notification of Alertmanager."""
         self.received.extend((await request.json())["alerts"])
         return web.Response()
 

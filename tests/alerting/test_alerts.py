@@ -70,7 +70,6 @@ def _results(seed: int, law: Callable[[Random, int], tuple[str, float]]) -> list
 
 
 async def test_a_drop_pages_once_and_neither_a_new_mix_nor_a_swing_pages(tmp_path: Path) -> None:
-    """The drop pages once; the new mix, which the monitor sees, and the swing raise no alert."""
     laws = {"dropping": _dropping, "mixed": _mixed, "swinging": _swinging}
     made = {name: _results(seed, law) for seed, (name, law) in enumerate(laws.items(), start=1)}
     async with AsyncExitStack() as stack:

@@ -28,13 +28,11 @@ NUMBERS = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8)
 def test_area_under_the_curve_by_hand(
     positive: list[float], negative: list[float], area: float | None
 ) -> None:
-    """The area is the share of pairs in the right order; ties count half."""
     assert area_under_curve(positive, negative) == area
 
 
 @given(NUMBERS, NUMBERS)
 def test_the_rank_statistic_counts_pairs(positive: list[float], negative: list[float]) -> None:
-    """The area equals a count of all pairs."""
     pairs = [(one, other) for one in positive for other in negative]
     counted = sum((one > other) + (one == other) / 2 for one, other in pairs) / len(pairs)
     assert area_under_curve(positive, negative) == pytest.approx(counted)
@@ -101,7 +99,6 @@ def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_data_that_is_not_there_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Missing data is named on stderr, and its lines have no value."""
     monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
     assert main(["agreement", "tokens"]) == 0
     captured = capsys.readouterr()

@@ -51,7 +51,6 @@ WORK = Workload(
 
 
 def test_an_example_by_hand() -> None:
-    """Every figure of one workload."""
     made = size(WORK, ROUND)
     # kept 10,000 x 0.1 = 1,000/s; verdicts 2 x 1,000; calls 2,000 x 1.25 = 2,500/s
     assert made.verdicts_per_second == pytest.approx(2_000)
@@ -82,7 +81,6 @@ def test_the_scarcer_resource_sets_the_number_of_workers() -> None:
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, 4), (2, 4), (3, 8), (4, 8), (5, 12), (20, 40)])
 def test_partitions_leave_room_to_double(workers: int, expected: int) -> None:
-    """Partitions are twice the workers, up to a multiple of four."""
     assert partitions(workers) == expected
 
 
@@ -116,7 +114,6 @@ def test_half_width_equals_that_of_the_worker(pairs: int, probability: float) ->
 
 @given(st.floats(0.02, 2), st.floats(0, 2.5))
 def test_no_fewer_verdicts_would_do(wanted: float, deviation: float) -> None:
-    """The number is the smallest with a narrow enough interval."""
     count = verdicts_for(wanted, deviation=deviation, scale=5)
     assert half_width(count, deviation=deviation, scale=5) <= wanted
     assert half_width(count - 1, deviation=deviation, scale=5) > wanted
@@ -144,7 +141,6 @@ def test_numbers_have_three_digits(value: float, text: str) -> None:
 
 
 def test_the_examples_are_powers_of_ten_up_to_a_million() -> None:
-    """The examples are powers of ten, and more traffic needs no less of anything."""
     assert [work.events_per_second for work in EXAMPLES] == [10**power for power in range(7)]
     sizes = [size(work, MEASURED) for work in EXAMPLES]
     for smaller, larger in pairwise(sizes):
@@ -154,7 +150,6 @@ def test_the_examples_are_powers_of_ten_up_to_a_million() -> None:
 
 
 def test_a_place_without_a_table_is_refused() -> None:
-    """An unknown table in the page is an error."""
     with pytest.raises(ValueError, match=r"places of tables must be"):
         filled("<!-- sizing other: begin -->\n<!-- sizing other: end -->\n", tables())
 

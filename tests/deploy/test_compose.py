@@ -27,7 +27,6 @@ Services = dict[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def services() -> Services:
-    """The services of compose.yaml by name."""
     found: dict[str, dict[str, Any]] = _yaml(_COMPOSE)["services"]
     return found
 
@@ -52,7 +51,6 @@ def test_every_published_port_is_on_loopback(services: Services) -> None:
 
 
 def test_secrets_come_from_the_environment(services: Services) -> None:
-    """Keys, passwords, tokens and secrets are variables."""
     for service in services.values():
         for name, value in service.get("environment", {}).items():
             if re.search(r"KEY|PASSWORD|TOKEN|SECRET", name):
@@ -104,7 +102,6 @@ def test_the_home_dashboard_and_the_data_source_exist(services: Services) -> Non
 
 
 def test_the_script_of_the_replay_parses() -> None:
-    """The replay script parses and starts the mounted program."""
     script = _FOLDER / "replay.sh"
     run("sh", "-n", script)
     assert "demo_events.py" in script.read_text(encoding="utf-8")

@@ -91,7 +91,6 @@ def test_no_answer_is_no_pass(packages: list[dict[str, Any]], tmp_path: Path) ->
 
 
 def test_a_pip_audit_that_breaks_is_no_pass(tmp_path: Path) -> None:
-    """A crash of pip-audit exits with 3 and its last line."""
     broken = tmp_path / "pip-audit"
     broken.write_text("#!/bin/sh\necho 'Traceback ...\nConnectionError: no route' >&2\nexit 1\n")
     broken.chmod(0o755)

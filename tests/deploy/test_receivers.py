@@ -95,7 +95,6 @@ async def _alertmanager(stack: AsyncExitStack, folder: Path, receivers: str) -> 
 async def test_a_cause_mutes_its_own_symptoms(
     source: dict[str, str], muted: dict[str, str], told: dict[str, str], tmp_path: Path
 ) -> None:
-    """Alertmanager inhibits one alert and not the other."""
     async with AsyncExitStack() as stack:
         session, at = await _alertmanager(stack, tmp_path, "http://127.0.0.1:9")
         common = {"job": "judgestream", "namespace": "qa", "severity": "warning"}

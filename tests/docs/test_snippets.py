@@ -66,7 +66,6 @@ def documents(heading: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_have_these_options(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every `judgestream COMMAND --option` of the pages exists."""
     for line in re.findall(
         r"judgestream ((?:[a-z][\w.-]* ?|--?[a-z-]+ ?|[A-Z/][\w/.]* ?)+)", page.read_text(encoding="utf-8")
     ):
@@ -110,7 +109,6 @@ def test_targets_of_make_exist() -> None:
 
 
 def test_the_settings_are_valid(tmp_path: Path) -> None:
-    """The settings of the page and of its chart values are valid."""
     of_chart = [one["config"] for one in documents("values.yaml")]
     for number, document in enumerate([*documents("/etc/judgestream/config.yaml"), *of_chart]):
         (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump(document))
@@ -169,7 +167,6 @@ def test_the_settings_of_the_judge_page_are_valid() -> None:
 
 
 def test_the_figures_are_those_of_the_code() -> None:
-    """The page has the defaults and limits of the code."""
     defaults = JudgeSettings()
     assert f"`judge.timeout_seconds` ({defaults.timeout_seconds:g})" in TEXT
     assert f"{PATIENCE.first_wait_seconds:g} s to {PATIENCE.longest_wait_seconds:g} s" in TEXT

@@ -27,7 +27,6 @@ DEADLINE_SECONDS = 60.0
 
 
 async def _sent(servers: str) -> Record:
-    """The one record of the topic."""
     async with AIOKafkaConsumer(
         "qa.events", bootstrap_servers=servers, auto_offset_reset="earliest"
     ) as consumer:

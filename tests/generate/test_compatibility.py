@@ -40,7 +40,6 @@ GROWN = {
 
 @pytest.mark.parametrize("name", sorted(MESSAGES.keys() - {"qa_event"}))
 def test_consumers_of_the_last_release_read_present_messages(name: str) -> None:
-    """Present messages conform to the released schema and lack none of its fields."""
     found = unreadable(writer=json_schema(name), reader=_released(name))
     assert {problem.partition(", only ")[0] for problem in found} == GROWN.get(name, set())
     assert vanished(released=_released(name), current=json_schema(name)) == []
@@ -48,7 +47,6 @@ def test_consumers_of_the_last_release_read_present_messages(name: str) -> None:
 
 @pytest.mark.parametrize("example", ["scored_boolean", "scored_number", "scored_coverage"])
 def test_a_reader_of_the_last_release_reads_every_kind_of_result(example: str) -> None:
-    """The released schema accepts results of every kind, with an integer `score`."""
     document = json.loads((EXAMPLES / "result" / "valid" / f"{example}.json").read_text(encoding="utf-8"))
     jsonschema.validate(document, _released("result"))
     assert type(document["score"]) is int

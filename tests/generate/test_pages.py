@@ -79,7 +79,6 @@ def test_json_schema_in_words(node: dict[str, object], words: str) -> None:
 
 
 def test_every_metric_and_label_is_explained() -> None:
-    """Each metric of the catalogue has a row, and each label in use a meaning."""
     page = reference()
     assert all(f"| `{spec.name}` | {spec.type} |" in page for spec in CATALOGUE)
     used = {label for spec in CATALOGUE for label in spec.labels} - {LABELS}
@@ -165,7 +164,6 @@ def test_every_described_key_is_a_value_of_its_section() -> None:
 
 
 def test_a_key_without_a_description_is_an_error() -> None:
-    """An undescribed key is an error, because the README would lack it."""
     with pytest.raises(UndescribedError, match=r"image\.digest$"):
         read_values(_TEXT.replace('  tag: ""', '  tag: ""\n  digest: ""'))
 

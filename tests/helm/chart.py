@@ -27,7 +27,6 @@ def name_of(values: Path) -> str:
 
 
 def load(path: Path) -> Any:
-    """Read a YAML file."""
     return yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
 
 
@@ -43,13 +42,11 @@ def render(*arguments: str) -> str:
 
 
 def manifests(*arguments: str) -> list[Manifest]:
-    """Render the chart as objects."""
     # The C loader: dashboards and rules are ten thousand lines.
     return [document for document in yaml.load_all(render(*arguments), Loader=yaml.CSafeLoader) if document]
 
 
 def rendered(values: Path) -> list[Manifest]:
-    """Render the chart with a test values file."""
     return manifests("--values", str(values))
 
 

@@ -22,8 +22,6 @@ STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """An API server."""
-
     kubeconfig: Path
 
     def kubectl(self, *arguments: str | Path) -> str:
@@ -37,7 +35,6 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """Run an API server."""
     token, (etcd_port, peer_port, port) = secrets.token_hex(16), free_ports(3)
     key, tokens, kubeconfig = folder / "accounts.key", folder / "tokens.csv", folder / "kubeconfig"
     run(tool("openssl"), "genrsa", "-out", key, "2048")

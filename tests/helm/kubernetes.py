@@ -19,7 +19,6 @@ CUSTOM_GROUPS: Final = frozenset({"gateway.networking.k8s.io", "keda.sh", "monit
 
 
 def validator(version: str, document: Manifest) -> Draft202012Validator:
-    """The validator of an object for a version of Kubernetes."""
     group, _, api = document["apiVersion"].rpartition("/")
     stem = "-".join(part for part in (document["kind"].lower(), group.partition(".")[0], api) if part)
     return _validator(version, stem)

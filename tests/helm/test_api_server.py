@@ -109,7 +109,6 @@ def test_a_volume_is_enlarged_by_the_commands_of_the_manual(server: Cluster) -> 
 
 
 def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> None:
-    """Two releases in a namespace have different names and selectors."""
     for release in ("one", "two"):
         server.helm(
             "install", release, CHART, "--namespace", "shared", "--create-namespace", "--no-hooks",
@@ -163,7 +162,6 @@ def _startable(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_definitions_are_those_of_the_kinds_that_are_made() -> None:
-    """Every custom kind of the chart has a definition here."""
     known = {load(path)["spec"]["names"]["kind"] for path in custom_resource_definitions()}
     made = {
         document["kind"]

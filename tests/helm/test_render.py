@@ -59,14 +59,12 @@ def test_no_golden_render_is_left_over() -> None:
 
 
 def _oldest() -> list[int]:
-    """The oldest supported version of Kubernetes."""
     said: str = load(CHART / "Chart.yaml")["kubeVersion"]
     return [int(part) for part in said.removeprefix(">=").removesuffix("-0").split(".")]
 
 
 @pytest.mark.parametrize("version", ["1.30.0", "1.32.0", "1.34.0", "1.37.0"])
 def test_several_versions_of_kubernetes_accept_every_field(version: str) -> None:
-    """Every object and field is valid in the oldest supported version of Kubernetes and in newer ones."""
     assert version in kubernetes_versions()
     assert [int(part) for part in kubernetes_versions()[0].split(".")] == _oldest()
     checked = 0
@@ -142,7 +140,6 @@ def test_judgestream_accepts_the_settings(values: Path, tmp_path: Path) -> None:
 
 @each_values
 def test_every_worker_gets_the_variables_and_files_of_its_settings(values: Path) -> None:
-    """The pods provide every variable and file that the settings name."""
     documents = rendered(values)
     (config,) = [one for one in of_kind(documents, "ConfigMap") if "config.yaml" in one["data"]][:1]
     settings = yaml.safe_load(config["data"]["config.yaml"])
@@ -217,11 +214,13 @@ def test_documented_values_install(
 
 
 @each_values
-def test_every_pod_is_restricted(values: Path) -> None:
+def test_every_pod_is_restricted_and_no_manifest_holds_a_secret(values: Path) -> None:
     """Every pod follows the Pod Security Standard `restricted`, with a read-only root, no token and bounded
     memory.
     """
-    for name, pod in pods(rendered(values)).items():
+    documents = rendered(values)
+    assert of_kind(documents, "Secret") == []
+    for name, pod in pods(documents).items():
         assert pod["automountServiceAccountToken"] is False, name
         assert pod["enableServiceLinks"] is False, name
         security = pod["securityContext"]
@@ -244,16 +243,10 @@ def test_every_pod_is_restricted(values: Path) -> None:
             assert {"cpu", "memory"} <= set(container["resources"]["requests"]), name
 
 
-def test_no_manifest_holds_a_secret() -> None:
-    for values in CI_VALUES:
-        assert of_kind(rendered(values), "Secret") == []
-
-
 # Rules and dashboards
 
 
 def test_rules_and_dashboards_arrive_as_they_are() -> None:
-    """Rules, alerts and dashboards of helm/files are rendered unchanged."""
     documents = manifests("--set", "prometheusRule.enabled=true,dashboards.enabled=true")
     rules = {
         one["metadata"]["name"].rpartition("-")[2]: one["spec"]

@@ -33,7 +33,6 @@ _WITHOUT_DEFAULT = {
 
 
 def _merged(base: Any, over: Any) -> Any:
-    """Merge values as Helm does."""
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return over
     return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
@@ -103,7 +102,6 @@ def test_every_object_with_our_own_keys_is_closed() -> None:
 
 
 def _secrets(declared: Any, above: str = "") -> Iterator[str]:
-    """The paths of all secret settings."""
     kind, section = unwrap(declared), section_of(declared)
     if kind is Secret:
         yield above
@@ -154,7 +152,6 @@ def test_a_secret_by_value_is_refused() -> None:
 )
 @pytest.mark.parametrize("place", ["worker.extraEnv", "split.judge.extraEnv", "topicsJob.extraEnv"])
 def test_a_secret_in_a_variable_is_refused(place: str, variable: dict[str, str]) -> None:
-    """A secret variable by value is refused, by valueFrom accepted."""
     assert _errors(nested({place: [variable]}))
     reference = {"name": variable["name"], "valueFrom": {"secretKeyRef": {"name": "judge", "key": "key"}}}
     assert _errors(nested({place: [reference]})) == []
@@ -171,7 +168,6 @@ def test_variables_that_are_no_secrets_are_accepted() -> None:
 
 
 def test_the_chart_installs_this_version() -> None:
-    """AppVersion is the project's version."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     version = next(line.split('"')[1] for line in text.splitlines() if line.startswith("version = "))
     assert load(CHART / "Chart.yaml")["appVersion"] == version

@@ -20,8 +20,6 @@ BASE_IMAGE = "docker.io/library/python:3.13-slim"
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A built image."""
-
     size_bytes: int
     base_size_bytes: int
     config: Mapping[str, Any]

@@ -82,7 +82,6 @@ def test_it_has_labels_user_command_and_health_check(image: Built) -> None:
 
 
 def test_it_is_small(image: Built, capsys: pytest.CaptureFixture[str]) -> None:
-    """The image is below LARGEST_MB; its size is printed."""
     with capsys.disabled():
         sys.stdout.write(
             f"\nimage: {image.size_bytes / 1e6:.0f} MB, of it the base {image.base_size_bytes / 1e6:.0f} MB\n"
@@ -101,7 +100,6 @@ def test_the_demo_does_its_main_job(image: Built) -> None:
 
 
 def test_the_sandbox_is_one(image: Built) -> None:
-    """The sandbox has another user, no capabilities and a read-only root."""
     tried = """if True:
         import json, os, pathlib
         def written(path):
@@ -161,7 +159,6 @@ async def _ended(words: list[str]) -> int:
 
 
 def test_it_has_exactly_the_pinned_packages(image: Built) -> None:
-    """The image has exactly the packages of requirements/runtime.txt and the project."""
     listing = (
         "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in "
         "m.distributions()}))"

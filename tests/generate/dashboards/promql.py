@@ -21,7 +21,6 @@ def selectors(expr: str) -> Iterator[tuple[str, set[str]]]:
 
 
 def plain(text: str, values: Mapping[str, str]) -> str:
-    """Replace Grafana's variables."""
     for name in sorted(values, key=len, reverse=True):
         text = re.sub(rf"\$\{{{re.escape(name)}\}}|\${re.escape(name)}\b", values[name], text)
     return text

@@ -78,7 +78,6 @@ def test_uids_stay_as_bookmarks_know_them() -> None:
 
 @each_dashboard
 def test_every_panel_explains_itself(path: Path) -> None:
-    """Each panel has a title, a description, a unit and a text for missing data."""
     for panel in _panels(_load(path)):
         defaults = panel["fieldConfig"]["defaults"]
         assert panel["title"]
@@ -92,7 +91,6 @@ def test_every_panel_explains_itself(path: Path) -> None:
 
 @each_dashboard
 def test_panels_fill_the_grid_without_overlap(path: Path) -> None:
-    """Panel ids are unique, and panels stay within 24 columns without overlap."""
     document = _load(path)
     ids = [panel["id"] for panel in document["panels"]]
     assert len(set(ids)) == len(ids)
@@ -117,7 +115,6 @@ def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
 
 @each_dashboard
 def test_expressions_use_existing_series_and_their_labels(path: Path) -> None:
-    """Of metrics of the catalogue, recorded series and series of Prometheus."""
     recorded = {rule["record"] for rule in rules(FILES / "rules.yaml")}
     for expr in _ready(_load(path)):
         found = {_base(name) for name in names(expr)} - {"label_values"}
@@ -155,7 +152,6 @@ def test_every_query_has_the_chosen_data_source(path: Path) -> None:
 
 @each_dashboard
 def test_links_lead_somewhere(path: Path) -> None:
-    """Links lead to the other dashboards and to runbooks of alerts."""
     document = _load(path)
     uids = {_load(other)["uid"] for other in _FILES} - {document["uid"]}
     urls = [link["url"] for link in document["links"]]
@@ -172,7 +168,6 @@ def test_every_alert_has_a_panel() -> None:
 
 
 def test_every_metric_of_the_catalogue_is_used() -> None:
-    """Each metric is used in a panel, a rule or an alert, or is listed as unused."""
     exprs = [expr for path in _FILES for expr in _ready(_load(path))]
     exprs += [rule["expr"] for file in ("rules.yaml", "alerts.yaml") for rule in rules(FILES / file)]
     used = {_base(name) for expr in exprs for name in names(expr)}
