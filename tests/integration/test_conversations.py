@@ -9,6 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
 from tests.integration.stage import Chat, Stage, event
+from tests.integration.tuning import CLOSING
 
 PACK = "---\nscore_range: [1, 5]\n---\n{{ item.messages }}\n\nAnswer: {{ item.output_text }}\n"
 TURNS = 3
@@ -23,7 +24,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
         "sampling": {"key": "record_key"},
         "ingest": {"idle_seconds": 1},
     }
-    return Stage(bootstrap_servers, tmp_path, changes=changes)
+    return Stage(bootstrap_servers, tmp_path, changes=changes, constants={CLOSING: 0.1})
 
 
 def turn(conversation: int, number: int) -> tuple[bytes, bytes]:

@@ -16,7 +16,7 @@ from streams.intake.reading.otlp.request import heads
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process, running_endpoint
 from tests.integration.stage import Chat, Stage, decided, trace_ids
-from tests.integration.tuning import GRACE
+from tests.integration.tuning import CLOSING, GRACE
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import events_of, topic
 from tests.threaded_broker import ThreadedBroker
@@ -33,7 +33,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
         "ingest.idle_seconds": 1.5,
         "telemetry.labels": ["trace_parts"],
     }
-    return Stage(bootstrap_servers, tmp_path, changes=changes, constants={GRACE: 0.2})
+    return Stage(bootstrap_servers, tmp_path, changes=changes, constants={GRACE: 0.2, CLOSING: 0.1})
 
 
 def parts(trace_id: str) -> list[bytes]:

@@ -14,6 +14,7 @@ from unittest import mock
 VARIABLE: Final = "TUNED_CONSTANTS"
 PATIENCE: Final = "streams.judging.endpoints.PATIENCE"
 GRACE: Final = "streams.intake.reading.otlp.reader.GRACE_SECONDS"
+CLOSING: Final = "streams.intake.joining.intakes.LONGEST_SLEEP_SECONDS"
 
 
 def tuned(values: Mapping[str, Any]) -> ExitStack:
