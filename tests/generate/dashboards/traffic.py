@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from schemas import (
-    Correction,
-    Evaluator,
-    Failed,
-    JudgeCall,
-    Sampling,
-    Scored,
-    Source,
-    Suspicion,
-    Times,
-    Unscored,
-    Usage,
-)
+from schemas import Correction, Failed, JudgeCall, Result, Scored, Suspicion, Usage
 from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.exposition import PartitionState, SeriesGauge
 from streams.telemetry.instruments import Metrics
+from tests.streams.results import failed, scored, unscored
 
 MINUTES = 10 * 60
 """Long enough for a baseline, which excludes the last six hours."""
@@ -35,7 +24,6 @@ DROP_FROM = MINUTES - 90
 """The first minute of bad answers, for an alert."""
 JOB = "judgestream"
 PLAIN_JOB = "without-labels"
-_T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _LABELS = ("app", "model", "prompt_version", "tenant")
 
 
@@ -112,40 +100,38 @@ class _Worker:
             for app in ("search", "support"):
                 for _ in range(SCORED_A_MINUTE):
                     score = self._random.choice((1, 1, 2) if minute >= DROP_FROM else (4, 5, 5))
-                    self._observe(metric, app, status="scored", verdict={"score": score}, score=score)
-            self._observe(metric, "search", status="unscored", reason="no_claims")
-            self._observe(metric, "search", status="failed", error_type="invalid_verdict", detail="-")
+                    self._observe(partial(scored, score=score), metric, app)
+            self._observe(unscored, metric, "search")
+            self._observe(failed, metric, "search")
         for outcome in ("scored", "unscored", "invalid_verdict", "unavailable"):
             metrics.observe_call("primary", "judge-1", outcome, 1.5)
         metrics.set("judgestream_judge_in_flight", "primary", to=minute % 5)
         metrics.set("judgestream_judge_batch_requests", "primary", to=minute % 7)
         metrics.set("judgestream_judge_breaker_open", "primary", to=float(minute % 60 == 0))
 
-    def _observe(self, metric: str, app: str, **fields: Any) -> None:
-        at = _T0 + timedelta(minutes=self._minute)
-        kind = {"scored": Scored, "unscored": Unscored, "failed": Failed}[fields["status"]]
-        if kind is Scored:
-            fields["corrections"] = (Correction(kind="span_not_in_page", detail="-"),)
-            fields["suspicions"] = (Suspicion(kind="no_citation", detail="-"),)
-        result = kind(
-            result_id="0" * 32,
-            event_id="e",
-            labels={"app": app, "model": "small-2", "prompt_version": "v7", "tenant": "gold"},
+    def _observe(self, make: Callable[..., Result], metric: str, app: str) -> None:
+        made = make(
+            0,
             metric=metric,
-            source=Source(topic="qa.events", partition=0, offset=0),
-            evaluator=Evaluator(
-                fingerprint=self._fingerprint, prompt="p", schema_="s", scoring="1", model="judge-1"
-            ),
-            judge=JudgeCall(endpoint="primary", model_asked="judge-1", model_answered="judge-1"),
-            usage=Usage(input_tokens=900, cached_tokens=500, output_tokens=80),
-            cost_usd=0.001,
-            agreement=0.8,
-            sampling=Sampling(probability=self._random.choice((0.5, 1.0)), stratum="default", policy="p"),
-            times=Times(
-                occurred_at=at, sampled_at=at, judged_at=at + timedelta(seconds=3), judge_seconds=1.5
-            ),
-            **fields,
+            labels={"app": app, "model": "small-2", "prompt_version": "v7", "tenant": "gold"},
+            fingerprint=self._fingerprint,
+            probability=self._random.choice((0.5, 1.0)),
+            seconds=60 * self._minute,
         )
+        later = {"judged_at": made.times.judged_at + timedelta(seconds=3), "judge_seconds": 1.5}
+        told: dict[str, Any] = {
+            "judge": JudgeCall(endpoint="primary", model_asked="judge-1", model_answered="judge-1"),
+            "usage": Usage(input_tokens=900, cached_tokens=500, output_tokens=80),
+            "cost_usd": 0.001,
+            "agreement": 0.8,
+            "times": made.times.model_copy(update=later),
+        }
+        if isinstance(made, Failed):
+            told["error_type"] = "invalid_verdict"
+        if isinstance(made, Scored):
+            told["corrections"] = (Correction(kind="span_not_in_page", detail="-"),)
+            told["suspicions"] = (Suspicion(kind="no_citation", detail="-"),)
+        result = made.model_copy(update=told)
         self.metrics.observe_result(result)
         self.metrics.observe_usage("primary", "judge-1", result.usage, result.cost_usd)
 
