@@ -69,24 +69,23 @@ async def test_an_incident_is_sent_to_a_webhook(
     app = web.Application()
     app.router.add_post("/hook", take)
     began = datetime.now(UTC)
-    drop, recovered = (
-        alert(name, kind, labels={}).model_copy(update={"started_at": began, "raised_at": began})
-        for name, kind in (("a" * 32, "drop"), ("b" * 32, "recovered"))
-    )
-    part = alert("c" * 32, metric="coverage", labels={"app": "docs"}).model_copy(
-        update={"started_at": began, "raised_at": began + timedelta(seconds=0.1)}
-    )
+
+    def raised(name: str, kind: str, seconds: float = 0, **fields: Any) -> bytes:
+        moment = began + timedelta(seconds=seconds)
+        told = alert(name * 32, kind, started_at=began, raised_at=moment, **fields)
+        return told.model_dump_json().encode()
+
+    docs: dict[str, Any] = {"metric": "coverage", "labels": {"app": "docs"}}
     async with on_loopback(app) as url:
         hook = {"kind": "incident_webhook", "url": f"{url}/hook", "secret_env": "HOOK_SECRET"}
         stage = Stage(bootstrap_servers, tmp_path, changes={"sinks": {"oncall": hook}})
         stage.changes["topics.evaluations"] = stage.topic("evaluations")
         async with stage.worker(Chat(), agents=("sink",)):
-            await stage.produce([one.model_dump_json().encode() for one in (drop, part)], topic="alerts")
+            await stage.produce([raised("a", "drop"), raised("c", "drop", 0.1, **docs)], topic="alerts")
             await until(lambda: len(told) == 1, "the incident")
         async with stage.worker(Chat(), agents=("sink",)):
-            ended = [recovered, alert("d" * 32, "recovered", metric="coverage", labels={"app": "docs"})]
-            ended[1] = ended[1].model_copy(update={"raised_at": began + timedelta(seconds=1)})
-            await stage.produce([one.model_dump_json().encode() for one in ended], topic="alerts")
+            ended = [raised("b", "recovered"), raised("d", "recovered", 1, **docs)]
+            await stage.produce(ended, topic="alerts")
             await until(lambda: len(told) >= 2, "its end")
     assert [(one["event"], one["incident_id"]) for one in told] == [
         ("incident_began", "a" * 12),

@@ -11,9 +11,6 @@ from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from schemas import JudgeTask, QAEvent, Sampling, Source
 
-TONE = PackMetric(
-    "tone", parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p"), score_range=(1, 5)
-)
 _AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OCCURRED = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
 SAMPLED = OCCURRED + timedelta(seconds=1)
@@ -79,12 +76,14 @@ def pack_metric(text: str = "{answer}", *, name: str = "tone", high: int = 5) ->
     return PackMetric(name, parse_pack(raw, dialect="yaml", origin="p"), score_range=(1, high))
 
 
+TONE = pack_metric()
+
+
 class Told(PackMetric):
     """A metric with a scripted outcome."""
 
     def __init__(self, outcome: Callable[[], Outcome]) -> None:
-        pack = parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p")
-        super().__init__("told", pack, score_range=(1, 5))
+        super().__init__("told", TONE.pack, score_range=(1, 5))
         self._outcome = outcome
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:

@@ -25,8 +25,8 @@ DOWN = JudgeUnavailableError("connection refused")
 HANG = object()
 
 Behaviour = Callable[["Server", str], Any]
-"""Maps a server and the text of an answer to a call's outcome: an error, HANG, or the seconds until the
-reply."""
+"""Maps a server and the text of an answer to a call's outcome: an error, HANG, a reply after its own seconds,
+or the seconds until the usual one."""
 
 
 def now() -> float:
@@ -41,12 +41,14 @@ class Server:
     endpoint: str = "primary"
     model: str = "m-1"
     calls: list[tuple[float, str]] = field(default_factory=list)
+    requests: list[ChatRequest] = field(default_factory=list)
     in_flight: int = 0
     most_in_flight: int = 0
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         text = request.messages[-1].content
         self.calls.append((now(), text))
+        self.requests.append(request)
         own = text != NEUTRAL  # a neutral call takes no slot
         self.in_flight += own
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -57,6 +59,9 @@ class Server:
                 raise said
             if said is HANG:
                 await asyncio.Event().wait()
+            if isinstance(said, ChatReply):
+                await asyncio.sleep(said.seconds)
+                return said
             limits = None
             if isinstance(said, tuple):
                 said, limits = said
@@ -129,6 +134,12 @@ def pooled(
 
 async def judge_all(judge: RetryingJudge, texts: Sequence[str]) -> list[Result]:
     return await asyncio.gather(*(judge.judge(task(text)) for text in texts))
+
+
+def scripted(lines: Sequence[Any]) -> Callable[[], Any]:
+    """Return what gives the lines in order, and the last one from then on."""
+    left = list(lines)
+    return lambda: left.pop(0) if len(left) > 1 else left[0]
 
 
 def until(moment: float, error: Exception, then: float = 0.1) -> Behaviour:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from judge.chat import ChatReply, ChatRequest
+from judge.chat import ChatReply
 from judge.endpoints.health import MOST_NEUTRAL_CALLS
 from judge.endpoints.options import EndpointOptions
 from judge.errors import DrainingError, EventError, JudgeConfigurationError, JudgeUnavailableError
@@ -25,6 +24,7 @@ from tests.judge.endpoints.servers import (
     kind_of,
     now,
     pooled,
+    scripted,
     task,
     until,
     waiting,
@@ -234,32 +234,23 @@ async def test_draining_abandons_tasks_that_wait_for_an_endpoint(close: bool) ->
 PRICES = PriceTable(endpoints={"primary": ModelPrice(1.0, 0.0), "spare": ModelPrice(10.0, 0.0)})
 
 
-@dataclass
-class Paid:
-    """An endpoint that reports usage; it repeats the last line of its script."""
+def paid(*lines: Any, endpoint: str = "primary") -> Server:
+    """An endpoint that reports usage."""
+    script = scripted(lines)
 
-    lines: list[Any]
-    endpoint: str = "primary"
-    model: str = "m"
+    def say(_: Server, text: str) -> Any:
+        line = '{"score": 4}' if text == NEUTRAL else script()
+        return line if isinstance(line, Exception) else spent(7 if text == NEUTRAL else 100, line)
 
-    async def complete(self, request: ChatRequest) -> ChatReply:
-        await asyncio.sleep(0.1)
-        checked = request.messages[-1].content == NEUTRAL
-        line = '{"score": 4}' if checked else self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
-        if isinstance(line, Exception):
-            raise line
-        return ChatReply(line, self.model, Usage(input_tokens=7 if checked else 100), 0.1)
-
-    async def close(self) -> None:
-        """Nothing to close."""
+    return Server(say, endpoint, "m")
 
 
-def _empty(tokens: int) -> ChatReply:
-    return ChatReply("", "m", Usage(input_tokens=tokens), 0.1)
+def spent(tokens: int, text: str = "") -> ChatReply:
+    return ChatReply(text, "m", Usage(input_tokens=tokens), 0.1)
 
 
-EMPTY = JudgeUnavailableError("no choices", reply=_empty(5))
-CUT = EventError("reply_cut", "cut", reply=_empty(40))
+EMPTY = JudgeUnavailableError("no choices", reply=spent(5))
+CUT = EventError("reply_cut", "cut", reply=spent(40))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +287,7 @@ async def test_the_result_has_the_usage_of_all_its_calls_once(
     scripts: list[list[Any]], kind: str, tokens: int, usd: float, booked: dict[tuple[str, bool], int]
 ) -> None:
     """Neutral calls are counted apart."""
-    chats = [Paid(list(one), name) for one, name in zip(scripts, ("primary", "spare"), strict=False)]
+    chats = [paid(*one, endpoint=name) for one, name in zip(scripts, ("primary", "spare"), strict=False)]
     judge, pool, notes = pooled(*chats, prices=PRICES)
     async with pool:
         result = await judge.judge(task())
@@ -309,7 +300,7 @@ async def test_the_result_has_the_usage_of_all_its_calls_once(
 @virtually
 async def test_draining_spares_a_verdict_with_a_call_already_sent() -> None:
     """The repair turn of the first event waits behind the second event's call, and is sent."""
-    judge, pool, _ = pooled(Paid(["?", '{"score": 3}']), max_in_flight=1)
+    judge, pool, _ = pooled(paid("?", '{"score": 3}'), max_in_flight=1)
     async with pool:
         tasks = [asyncio.create_task(judge.judge(task(text))) for text in "ab"]
         await asyncio.sleep(0.15)

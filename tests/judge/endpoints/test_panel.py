@@ -11,50 +11,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.chat import ChatReply, ChatRequest
+from judge.chat import ChatReply
 from judge.endpoints.options import EndpointOptions, Patience
 from judge.endpoints.panel import decide, vote_of
 from judge.endpoints.pool import EndpointPool, JudgingOptions
-from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import EventError, JudgeConfigurationError
 from judge.evaluate.cache import MemoryCache
 from judge.evaluate.prices import ModelPrice, PriceTable
 from schemas import Failed, Result, Scored, Unscored, Usage
-from tests.judge.endpoints.servers import NEUTRAL, now
+from tests.judge.endpoints.servers import DOWN, NEUTRAL, Server, now, scripted
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
 from tests.streams.results import failed, scored, unscored
 
 REFUSED = EventError("content_refused", "filtered")
-DOWN = JudgeUnavailableError("connection refused")
 PRICE = ModelPrice(input_usd=1.0, output_usd=0.0, cached_usd=None)
 
 
-class Voter:
-    """An endpoint that gives a fixed reply after a second."""
+def voter(endpoint: str, *says: int | Exception | Callable[[], int | Exception]) -> Server:
+    """An endpoint that gives a fixed score after a second."""
+    script, usage = scripted(says), Usage(input_tokens=100, output_tokens=10)
 
-    def __init__(self, endpoint: str, *says: int | Exception | Callable[[], int | Exception]) -> None:
-        self.endpoint = endpoint
-        self.model = f"model-{endpoint}"
-        self._says = list(says)
-        self.requests: list[ChatRequest] = []
-
-    async def complete(self, request: ChatRequest) -> ChatReply:
-        self.requests.append(request)
-        await asyncio.sleep(1)
-        is_filtered = self._says == [REFUSED] and request.messages[-1].content == NEUTRAL
-        says = [3] if is_filtered else self._says
-        said = says.pop(0) if len(says) > 1 else says[0]
+    def vote(_: Server, text: str) -> Any:
+        said = 3 if says == (REFUSED,) and text == NEUTRAL else script()
         said = said() if callable(said) else said
         if isinstance(said, Exception):
-            raise said
-        usage = Usage(input_tokens=100, output_tokens=10)
-        return ChatReply(json.dumps({"score": said}), self.model, usage, 1.0)
+            return said
+        return ChatReply(json.dumps({"score": said}), f"model-{endpoint}", usage, 1.0)
 
-    async def close(self) -> None:
-        """Nothing to close."""
+    return Server(vote, endpoint, f"model-{endpoint}")
 
 
-def opened(*voters: Voter, cache: MemoryCache | None = None) -> EndpointPool:
+def opened(*voters: Server, cache: MemoryCache | None = None) -> EndpointPool:
     return EndpointPool(
         [EndpointOptions(one) for one in voters],
         JudgingOptions(patience=Patience(timeout_seconds=30, breaker_failures=3), repair_attempts=0),
@@ -63,7 +51,7 @@ def opened(*voters: Voter, cache: MemoryCache | None = None) -> EndpointPool:
     )
 
 
-async def judged(*voters: Voter, answer: str = "It is that.") -> Result:
+async def judged(*voters: Server, answer: str = "It is that.") -> Result:
     """The result of a panel of these voters, which must come within an hour."""
     async with opened(*voters) as pool:
         panel = pool.panel(TONE, endpoints=[one.endpoint for one in voters])
@@ -78,7 +66,7 @@ async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> N
     and 0 away: the agreement is 1 - 3/4/3 = 0.75.
     """
     began = now()
-    result = await judged(Voter("a", 5), Voter("b", 2), Voter("c", 4))
+    result = await judged(voter("a", 5), voter("b", 2), voter("c", 4))
     assert now() - began == pytest.approx(1)
     assert isinstance(result, Scored)
     assert (result.score, result.agreement) == (4, 0.75)
@@ -98,14 +86,14 @@ async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> N
 @virtually
 async def test_samples_are_votes_of_one_model_that_are_independent() -> None:
     """Samples are calls at a temperature above 0 that bypass the cache."""
-    voter = Voter("a", 3, 5, 4)
-    async with opened(voter, cache=MemoryCache(9)) as pool:
+    one = voter("a", 3, 5, 4)
+    async with opened(one, cache=MemoryCache(9)) as pool:
         panel = pool.panel(TONE, samples=3)
         result = await panel.judge(make_task("tone"))
     assert isinstance(result, Scored)
     assert (result.score, len(result.votes)) == (4, 3)
     assert result.evaluator.model == "3 of model-a"
-    assert [one.parameters["temperature"] for one in voter.requests] == [1.0, 1.0, 1.0]
+    assert [asked.parameters["temperature"] for asked in one.requests] == [1.0, 1.0, 1.0]
 
 
 def from_ten_minutes() -> int | Exception:
@@ -127,7 +115,7 @@ def from_ten_minutes() -> int | Exception:
 async def test_a_member_without_a_verdict_leaves_the_decision_to_the_others(
     first: Exception, second: Any, votes: list[tuple[str, int | None, str | None]]
 ) -> None:
-    result = await judged(Voter("a", first), Voter("b", second), Voter("c", 4))
+    result = await judged(voter("a", first), voter("b", second), voter("c", 4))
     assert isinstance(result, Scored)
     assert [(one.endpoint, one.score, one.reason) for one in result.votes] == votes
     assert result.score == min(second if isinstance(second, int) else 5, 4)
@@ -135,7 +123,7 @@ async def test_a_member_without_a_verdict_leaves_the_decision_to_the_others(
 
 @virtually
 async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
-    result = await judged(Voter("a", REFUSED), Voter("b", REFUSED), Voter("c", 4))
+    result = await judged(voter("a", REFUSED), voter("b", REFUSED), voter("c", 4))
     assert isinstance(result, Failed)
     assert result.error_type == "no_quorum"
     assert result.detail.startswith(
@@ -147,7 +135,7 @@ async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
 
 @virtually
 async def test_a_member_that_is_down_does_not_delay_a_quorum() -> None:
-    async with opened(Voter("a", DOWN), Voter("b", 2), Voter("c", 4)) as pool:
+    async with opened(voter("a", DOWN), voter("b", 2), voter("c", 4)) as pool:
         panel = pool.panel(TONE, endpoints=["a", "b", "c"])
         await asyncio.wait_for(panel.judge(make_task("tone")), 600)
         began = now()
@@ -159,7 +147,7 @@ async def test_a_member_that_is_down_does_not_delay_a_quorum() -> None:
 
 @virtually
 async def test_a_blank_answer_needs_no_call() -> None:
-    voters = [Voter("a", 5), Voter("b", 2)]
+    voters = [voter("a", 5), voter("b", 2)]
     result = await judged(*voters, answer=" ")
     assert isinstance(result, Unscored)
     assert (result.reason, result.cost_usd) == ("missing_input", 0)
@@ -169,7 +157,7 @@ async def test_a_blank_answer_needs_no_call() -> None:
 
 
 async def test_another_panel_is_another_evaluator() -> None:
-    pool = opened(Voter("a", 1), Voter("b", 2), Voter("c", 3))
+    pool = opened(voter("a", 1), voter("b", 2), voter("c", 3))
     members = [(["a", "b"], 1), (["b", "a"], 1), (["a", "c"], 1), (["a", "b"], 2)]
     prints = [pool.panel(TONE, endpoints=names, samples=many).evaluator for names, many in members * 2]
     assert prints[:4] == prints[4:]
