@@ -42,19 +42,13 @@ from streams.settings.judge import BatchSettings, JudgeSettings, LaneSettings
 from streams.settings.load import load_settings
 from streams.settings.tree import Settings
 from streams.worker.run import CLOSE_SECONDS, stop_seconds
-from tests.places import ROOT
+from tests.places import ROOT, blocks
 from tests.streams.cli.processes import call
 from tests.toolbox import run, tool
 
 DEPLOY = ROOT / "docs" / "deploy.md"
 PAGES = (DEPLOY, ROOT / "docs" / "scaling.md", ROOT / "docs" / "upgrading.md")
 UNIT = ROOT / "deploy" / "systemd" / "judgestream.service"
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(
-        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
 
 
 def documents(heading: str) -> list[dict[str, Any]]:
@@ -244,18 +238,13 @@ def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "scored scored\n"
 
 
-SNIPPETS = [
-    text
-    for page in ("README.md", "docs/library.md")
-    for text in re.findall(r"```python\n(from judge .*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
-]
-
-
 @pytest.mark.slow
 def test_mypy_takes_the_snippets(tmp_path: Path) -> None:
     """The snippets pass mypy --strict in a coroutine; `events` and `frame` are the reader's."""
-    assert len(SNIPPETS) == 3
-    for number, snippet in enumerate(SNIPPETS):
+    shown = [block for page in ("README.md", "docs/library.md") for block in blocks(page, "python")]
+    snippets = [block for block in shown if block.startswith("from judge ")]
+    assert len(snippets) == 3
+    for number, snippet in enumerate(snippets):
         body = textwrap.indent(snippet, "    ")
         head = "from typing import Any\nasync def main(events: list[dict[str, str]], frame: Any) -> None:\n"
         (tmp_path / f"snippet_{number}.py").write_text(head + body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from tests.helm.chart import (
 )
 from tests.helm.kubernetes import CUSTOM_GROUPS, validator
 from tests.helm.renders import GOLDEN, golden, text_of
+from tests.places import blocks
 from tests.toolbox import ended, kubernetes_versions, run, tool
 
 pytestmark = pytest.mark.tools
@@ -184,8 +184,8 @@ def _documented() -> list[tuple[str, str]]:
     """The values files in the documentation."""
     found = []
     for page in (CHART / "README.md", CHART.parent / "docs" / "deploy.md"):
-        blocks = re.findall(r"```yaml\n(# values\.yaml\n.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-        found += [(f"{page.name}-{number}", block) for number, block in enumerate(blocks)]
+        shown = [block for block in blocks(page, "yaml") if block.startswith("# values.yaml\n")]
+        found += [(f"{page.name}-{number}", block) for number, block in enumerate(shown)]
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from streams.settings.tree import Settings
 from tests.integration.kafka import write_tools
 from tests.integration.secure_kafka import ADMIN, PASSWORD, SecureKafka
 from tests.integration.ways_in import ENVIRONMENT, scram
-from tests.places import ROOT
+from tests.places import blocks
 from tests.toolbox import run
 
 # Each of two dozen commands starts a Java virtual machine.
@@ -27,12 +26,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 BROKER = "kafka:9092"
 """The broker address in the pages."""
-
-
-def blocks(page: str, before: str = "") -> list[str]:
-    """The command blocks of a page, or those after a mark."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(rf"{re.escape(before)}\s*```bash\n(.*?)```", text, re.DOTALL)
 
 
 def typed(commands: str, folder: Path) -> str:
@@ -75,7 +68,7 @@ async def test_a_worker_needs_the_documented_topics_and_permissions(
     grants = worker_grants(settings, settings.kafka.group_id, AGENTS)
     with pytest.raises(KafkaAccessError):
         await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
-    (commands,) = blocks("docs/permissions.md", "## One worker with all parts")
+    (commands,) = blocks("docs/permissions.md", "bash", after="## One worker with all parts")
     typed(commands.replace(BROKER, secure_kafka.at("SCRAM")), folder)
     await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
 
@@ -98,7 +91,7 @@ async def test_offsets_are_handed_over_and_back(
         known = {place: at for place, at in zip(places, before, strict=True) if at is not None}
         await consumer.commit({place: OffsetAndMetadata(at, "") for place, at in known.items()})
 
-    there, back = (block for block in blocks("docs/upgrading.md") if "--reset-offsets" in block)
+    there, back = (block for block in blocks("docs/upgrading.md", "bash") if "--reset-offsets" in block)
     guarded = f"{secure_kafka.at('SCRAM')} --command-config admin.properties"
     typed(there.replace(BROKER, guarded), folder)
     prefixes: dict[AgentName, str] = {"intake": "qa.events", "judge": "judge.tasks.", "monitor": "qa.scores"}

@@ -31,7 +31,7 @@ from judge.library import Judge, read_event
 from judge.metrics.coverage import Coverage
 from judge.rows import fields_of
 from schemas import Failed, QAEvent, Scored, Unscored
-from tests.places import ROOT
+from tests.places import ROOT, blocks
 
 pytestmark = pytest.mark.usefixtures("no_endpoint")
 
@@ -43,14 +43,10 @@ EVENT: dict[str, Any] = {
 }
 
 
-def _example(path: Path) -> str:
-    found = re.findall(
-        r"```python\n(from judge import (?:Blocking)?Judge, Scored\n.*?)```",
-        path.read_text("utf-8"),
-        re.DOTALL,
-    )
-    assert len(found) == 1
-    return str(found[0])
+def _example(page: str) -> str:
+    first = re.compile(r"from judge import (?:Blocking)?Judge, Scored\n")
+    (found,) = (block for block in blocks(page, "python") if first.match(block))
+    return found
 
 
 async def _run(code: str, **names: Any) -> dict[str, Any]:
@@ -63,7 +59,7 @@ async def _run(code: str, **names: Any) -> dict[str, Any]:
 
 
 async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    scope = await _run(_example(ROOT / "docs" / "library.md"))
+    scope = await _run(_example("docs/library.md"))
     assert isinstance(scope["result"], Scored)
     assert scope["result"].judge is not None
     assert scope["result"].judge.model_answered == OFFLINE_MODEL
@@ -72,7 +68,7 @@ async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]
 
 def test_the_example_of_the_readme_is_a_program() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _example(ROOT / "README.md")],
+        [sys.executable, "-W", "error", "-c", _example("README.md")],
         capture_output=True,
         text=True,
         timeout=60,

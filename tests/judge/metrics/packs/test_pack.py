@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
 from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack
 from judge.metrics.registry import build_metric
 from tests.judge.tasks import task_for
-from tests.places import ROOT
+from tests.places import blocks
 
 MARKDOWN = """---
 name: tone
@@ -183,15 +182,13 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         load_pack(large)
 
 
-MANUAL = ROOT / "docs" / "prompt-packs.md"
 SHOWN = Inputs("why?", "because", "reason", {"Page-1": "one"})
 
 
 def _manual(dialect: str, example: str | None = None) -> PromptPack:
-    text = MANUAL.read_text("utf-8")
-    found = re.search(rf"<!-- example: {example or dialect} -->\n```{dialect}\n(.*?)```\n", text, re.DOTALL)
-    assert found is not None
-    return parse_pack(found[1].encode(), dialect=dialect, origin="manual")  # type: ignore[arg-type] # one of the two
+    mark = f"<!-- example: {example or dialect} -->\n"
+    (text,) = blocks("docs/prompt-packs.md", dialect, after=mark)
+    return parse_pack(text.encode(), dialect=dialect, origin="manual")  # type: ignore[arg-type] # one of the two
 
 
 def _pack(examples: Any, *, user: str = "Q: {question} A: {answer}", **options: Any) -> PromptPack:
