@@ -20,7 +20,7 @@ from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.relevance import Relevance
-from judge.metrics.replies import extract_object, extract_verdict
+from judge.metrics.replies import extract_verdict
 from schemas import Failed, Scored, Unscored
 from tests.judge.tasks import task_for
 
@@ -48,14 +48,6 @@ JSON = st.recursive(
 def test_a_huge_reply_is_refused_with_the_defect(reply: str, word: str) -> None:
     with pytest.raises(InvalidVerdictError, match=word):
         extract_verdict(reply)
-
-
-def test_a_verdict_is_found_behind_many_braces() -> None:
-    assert extract_verdict("{" * 500 + '{"score": 0}') == {"score": 0}
-
-
-def test_another_key_can_be_asked_for() -> None:
-    assert extract_object('{"score": 1} {"items": []}', key="items") == {"items": []}
 
 
 @given(st.text())
