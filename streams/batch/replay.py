@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -18,8 +18,7 @@ from judge.text.printable import printable
 from schemas import RESULT, JudgeTask, Result, Scored
 from streams.batch.comparison import Comparison, Seen, compare_scores
 from streams.batch.engine import Batch, End, Spent, open_judges
-from streams.batch.estimate import Estimate, MeanReply
-from streams.batch.plan import Plan, settings_of
+from streams.batch.plan import Estimate, Plan, settings_of
 from streams.batch.selection import FileWork, PastSelection, RecordCounts, selectors
 from streams.batch.sources import Line
 from streams.batch.tally import Tally
@@ -49,8 +48,6 @@ class EarlierResults:
 
     metrics: Collection[str]
     live: dict[str, dict[str, Seen]] = field(default_factory=dict)
-    replies: dict[str, MeanReply] = field(default_factory=dict)
-    """The mean replies of live results, by metric."""
     now: dict[str, dict[str, Seen]] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
@@ -71,10 +68,8 @@ class EarlierResults:
             if result.replay_id == replay_id:
                 if self.add(result):
                     self.spent.add(result)
-            elif result.replay_id is None and is_live(result):
-                if isinstance(result, Scored):
-                    self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
-                self.replies.setdefault(result.metric, MeanReply()).add(result)
+            elif isinstance(result, Scored) and result.replay_id is None and is_live(result):
+                self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
 
     def add(self, result: Result) -> bool:
         """Add a result of this replay; return whether it is new."""
@@ -89,36 +84,30 @@ class EarlierResults:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """The outcome of a replay.
-
-    Attributes:
-        end: Why it ended; None if the user declined.
-        tasks: Number of tasks by metric; `left`: of those without a result before it.
-    """
+    """The outcome of a replay."""
 
     replay_id: str
     counted: RecordCounts
     tasks: Counter[str]
+    """Their number by metric."""
     left: int
+    """The tasks that had no result before."""
     estimate: Estimate
     history: EarlierResults
     end: End | None = None
+    """Why it ended; None if the user declined."""
     trouble: str | None = None
     comparisons: Sequence[Comparison] = ()
 
     def as_json(self) -> dict[str, Any]:
-        estimate = {
-            "results": self.left,
-            "input_tokens": self.estimate.total.input_tokens,
-            "output_tokens": self.estimate.total.output_tokens,
-            "cost_usd": self.estimate.cost_usd,
-        }
+        effort = asdict(self.estimate.total)
+        del effort["cached_tokens"]
         return {
             "replay_id": self.replay_id,
             "end": self.end,
             "events": self.counted.as_json(),
             "tasks": self.tasks.total(),
-            "estimate": estimate if self.left else None,
+            "estimate": {"results": self.left, **effort} if self.left else None,
             "results": self.history.tally.by_status,
             "spent": self.history.tally.spending.as_json(),
             "comparisons": [one.as_json() for one in self.comparisons],
@@ -134,12 +123,9 @@ class ReplayReport:
         )
 
     def effort(self) -> str:
-        estimate = self.estimate
-        cost = "price not known" if estimate.cost_usd is None else f"${estimate.cost_usd:.4f}"
-        return (
-            f"{self.left:,} results: about {estimate.total.input_tokens:,} input and "
-            f"{estimate.total.output_tokens:,} output tokens, {cost}"
-        )
+        total = self.estimate.total
+        tokens = f"about {total.input_tokens:,} input and {total.output_tokens:,} output tokens"
+        return f"{self.left:,} results: {tokens}, {total.cost}"
 
     def lines(self) -> list[str]:
         tally = self.history.tally
@@ -288,7 +274,7 @@ class Replay:
         return history
 
     async def _scan(self, history: EarlierResults) -> ReplayReport:
-        estimate = Estimate(self._metrics, self._settings.metrics, self._endpoints, history.replies)
+        estimate = Estimate(self._metrics, self._settings.metrics, self._endpoints)
         counted, found, left = RecordCounts(), Counter[str](), 0
         async with aclosing(self._tasks(counted)) as tasks:
             async for task in tasks:

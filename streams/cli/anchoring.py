@@ -19,7 +19,7 @@ from typer import Abort
 from schemas import ANCHOR, Anchor, JudgeTask, Scored
 from schemas.anchor import FIRST_JUDGEMENTS
 from streams.batch.engine import Batch, open_judges
-from streams.batch.estimate import Estimate
+from streams.batch.plan import Estimate
 from streams.cli.past import agrees, tell
 from streams.cli.running import BadUsageError, CommandError, emit
 from streams.cli.session import Session
@@ -98,10 +98,8 @@ async def enrol(
     for task, _ in chosen.values():
         for _ in range(FIRST_JUDGEMENTS):
             estimate.add(task)
-    cost = "price not known" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.4f}"
-    if not agrees(
-        f"{name}: {len(chosen)} answers, {FIRST_JUDGEMENTS} judgements each, {cost}; go on?", yes=yes
-    ):
+    effort = f"{len(chosen)} answers, {FIRST_JUDGEMENTS} judgements each, {estimate.total.cost}"
+    if not agrees(f"{name}: {effort}; go on?", yes=yes):
         raise Abort
     async with open_judges(metrics, wanted, judge, endpoints, cached=False) as (judges, pool, _):
         batch = Batch(judges, pool, judge.max_in_flight, stop, max_usd=max_usd)

@@ -31,7 +31,7 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
     Prompt packs are shown as sent to the judge for a sample event; `judgestream config test` estimates what
     one costs. JUDGESTREAM_<SECTION>__<FIELD> overrides the file, as for the worker.
     """
-    from streams.cli.preview import prompt_lines, rates_line, sample_prompts
+    from streams.cli.trial import prompt_lines, rates_line, sample_prompts
 
     log_to_stderr("warning")  # a pack's warnings
     try:
@@ -70,7 +70,7 @@ def run_cases(
     """
     from pydantic import ValidationError
 
-    from streams.cli.cases import CaseFile, CaseTrial, failures
+    from streams.cli.trial import CaseFile, CaseTrial, failures
     from streams.settings.load import read_document
     from streams.settings.problems import explain
 

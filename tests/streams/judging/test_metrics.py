@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from streams.cli.preview import prompt_lines, rates_line, sample_prompts
+from streams.cli.trial import prompt_lines, rates_line, sample_prompts
 from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metric, build_metrics
@@ -89,32 +88,6 @@ def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
         settings = MetricSettings.model_validate({"code": {"json_valid": {"schema_file": str(file)}}})
         versions.append(build_metric("own", settings).scoring_version)
     assert versions[0] != versions[1]
-
-
-@pytest.mark.parametrize(
-    ("examples", "host", "note"),
-    [
-        # Cached tokens cost a quarter: 1,024 of them as much as 256 others.
-        (300, "api.openai.com", r"from 1,024 tokens on.* about 3\d\d; lengthening .* would save 1\d%"),
-        (100, "api.openai.com", r"would not pay"),
-        (1200, "api.openai.com", None),
-        (300, "llm.example.com", None),
-    ],
-)
-def test_a_prefix_too_short_for_a_prompt_cache_is_noted(
-    tmp_path: Path, examples: int, host: str, note: str | None
-) -> None:
-    """`config check` says where a provider caches nothing, and whether a longer prefix would pay."""
-    pack = tmp_path / "pack.yaml"
-    pack.write_text(f"- role: system\n  content: '{'1' * examples}'\n- role: user\n  content: '{{answer}}'\n")
-    price = {"input": 4, "cached": 1, "output": 8}
-    endpoint = {"name": "a", "base_url": f"https://{host}/v1", "model": "m", "usd_per_million_tokens": price}
-    values = {"judge": {"endpoints": [endpoint], "budget": "none"}}
-    given = Settings.model_validate(
-        {**values, "metrics": {"tone": {"prompt_pack": str(pack), "score_range": [1, 5]}}}
-    )
-    (prompt,) = sample_prompts(given)
-    assert [bool(re.search(note or "", one)) for one in prompt["caching"]] == ([True] if note else [])
 
 
 def test_what_a_budget_pays_for_is_told() -> None:

@@ -1,26 +1,31 @@
-"""Cases of `judgestream config test`: records, expectations, and what settings do with them."""
+"""What settings do: prompts and rates for `config check`, cases for `config test`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from math import floor
 from typing import Annotated, Any, Self
 
 import orjson
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
+from judge.evaluate.evaluator import estimated_tokens, request_tokens
+from judge.evaluate.guard import neutral_task
 from judge.metric import unsampled_task
 from judge.text.printable import printable
 from schemas import QAEvent
-from streams.batch.estimate import Estimate, request_of
+from streams.batch.plan import Estimate, request_of
 from streams.cli.running import json_text
 from streams.cli.session import opened
 from streams.intake.trial import SettingsTrial, TrialOutcome, whole_or_lines
+from streams.judging.allocation import EQUAL_PART
 from streams.judging.endpoints import asked_by, judge_endpoints, may_cost, voters
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
 from streams.settings.base import FilePath, Rate, Section, refuse
+from streams.settings.judge import LimitSettings
 from streams.settings.tree import Settings
 from streams.settings.walk import suggest
 
@@ -28,6 +33,76 @@ SHOWN_CHARS = 200
 Found = dict[str, Any]
 """What becomes of an event, or what a metric does with it, as JSON."""
 Failure = dict[str, str]
+
+
+def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
+    """Return the request of each metric for a sample event, with its tokens, estimated high.
+
+    Built-in prompts are not shown in full. Left out are metrics without a prompt, and those whose limits are
+    too small for the sample.
+    """
+    found: list[dict[str, Any]] = []
+    endpoints, budget = judge_endpoints(settings.judge, os.environ, settings.metrics), settings.judge.budget
+    for name, metric in build_metrics(settings).items():
+        task = neutral_task(metric, now=datetime(2026, 1, 1, tzinfo=UTC))
+        request = None if metric.mode == "code" else request_of(metric, task)
+        if request is None:
+            continue
+        estimate = Estimate({name: metric}, settings.metrics, endpoints)
+        estimate.add(task)
+        prompt: dict[str, Any] = {"metric": name, "estimated_tokens": request_tokens(request)}
+        caps = [one for one in budget.caps if one.metric == name]
+        prompt["verdicts_per_day"] = _paid([budget, *caps], estimate)
+        if settings.metrics[name].prompt_pack is not None:
+            prompt["messages"] = [
+                {"role": one.role, "content": one.content, "estimated_tokens": estimated_tokens(one.content)}
+                for one in request.messages
+            ]
+        found.append(prompt)
+    return found
+
+
+def _paid(limits: Sequence[LimitSettings], estimate: Estimate) -> int | None:
+    """Return how many such verdicts the narrowest limit pays for in a day; None without one, or a price."""
+    usd, calls = estimate.total.cost_usd, estimate.calls
+    paid = [one.usd_per_day / usd for one in limits if usd and one.usd_per_day is not None]
+    paid += [one.calls_per_day / calls for one in limits if calls and one.calls_per_day is not None]
+    return floor(min(paid)) if paid else None
+
+
+def rates_line(settings: Settings) -> str | None:
+    """Return what `sampling.budget` would make of the rates; None without it, an endpoint or a price."""
+    limit, now = settings.sampling_limit, datetime(2026, 1, 1, tzinfo=UTC)
+    if limit is None:
+        return None
+    endpoints, paid = judge_endpoints(settings.judge, os.environ, settings.metrics), []
+    for name, metric in build_metrics(settings).items():
+        if metric.mode != "code":
+            estimate = Estimate({name: metric}, settings.metrics, endpoints)
+            estimate.add(neutral_task(metric, now=now))
+            paid.append(_paid([limit], estimate))
+    prices = [1 / one for one in paid if one]
+    if not prices or len(prices) < len(paid) or not settings.sampling.most:
+        return None
+    events = round(1 / sum(prices))
+    shares = ", ".join(f"{100 / times:g}% of {events * times:,}" for times in (2, 20, 200))
+    return (
+        f"sampling.budget pays for about {events:,} events a day with all metrics; if their scores vary "
+        f"alike, about {shares} events a day in each stratum, and in none less than about "
+        f"{floor(EQUAL_PART * events / len(settings.sampling.most)):,}"
+    )
+
+
+def prompt_lines(prompt: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a prompt as lines for people."""
+    tokens = f"about {prompt['estimated_tokens']} input tokens"
+    paid = prompt["verdicts_per_day"]
+    budget = "" if paid is None else f"; judge.budget pays for about {paid:,} such verdicts a day"
+    yield f"{prompt['metric']}: {tokens} for a sample event (estimated high){budget}"
+    for message in prompt.get("messages", ()):
+        yield f"  --- {message['role']}, about {message['estimated_tokens']} tokens"
+        for line in message["content"].splitlines():
+            yield f"  {printable(line)}"
 
 
 def _listed(value: object) -> object:
@@ -132,7 +207,7 @@ class CaseTrial:
         request = request_of(metric, task) if asked else None
         estimate = Estimate({name: metric}, self._settings, self._endpoints)
         estimate.add(task)
-        usd = estimate.cost_usd
+        usd = estimate.total.cost_usd
         names = asked_by(settings, [(one.name, one.model) for one in self._endpoints])
         return {
             "probability": probability,
