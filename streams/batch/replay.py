@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
@@ -43,19 +43,29 @@ FINISH_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
-class EarlierResults:
-    """The results on the topic: those of this replay, and the live ones of the same events."""
+class ReplayReport:
+    """The results of a replay, of this and of earlier runs, and the live ones of the same events."""
 
-    metrics: Collection[str]
-    live: dict[str, dict[str, Seen]] = field(default_factory=dict)
-    now: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    replay_id: str
+    estimate: Estimate
+    counted: RecordCounts = field(default_factory=RecordCounts)
+    tasks: Counter[str] = field(default_factory=Counter)
+    """Their number by metric."""
+    left: int = 0
+    """The tasks that had no result before."""
+    live: defaultdict[str, dict[str, Seen]] = field(default_factory=lambda: defaultdict(dict))
+    now: defaultdict[str, dict[str, Seen]] = field(default_factory=lambda: defaultdict(dict))
     done: set[str] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
     """All results published by it."""
     spent: Spent = field(default_factory=Spent)
+    end: End | None = None
+    """Why it ended; None if the user declined."""
+    trouble: str | None = None
+    comparisons: Sequence[Comparison] = ()
 
     async def read(
-        self, results: AsyncIterable[Record], replay_id: str, is_live: Callable[[Result], bool]
+        self, results: AsyncIterable[Record], metrics: Collection[str], is_live: Callable[[Result], bool]
     ) -> None:
         """Add records of the results topic; `is_live` tells whether a live result's event is selected."""
         async for record in results:
@@ -63,13 +73,13 @@ class EarlierResults:
                 result = RESULT.validate_json(record.value or b"")
             except ValidationError:
                 continue  # not a result, or one of a later version
-            if result.metric not in self.metrics:
+            if result.metric not in metrics:
                 continue
-            if result.replay_id == replay_id:
+            if result.replay_id == self.replay_id:
                 if self.add(result):
                     self.spent.add(result)
             elif isinstance(result, Scored) and result.replay_id is None and is_live(result):
-                self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
+                self.live[result.metric][result.event_id] = Seen.of(result)
 
     def add(self, result: Result) -> bool:
         """Add a result of this replay; return whether it is new."""
@@ -78,26 +88,8 @@ class EarlierResults:
         self.done.add(result.result_id)
         self.tally.add(result)
         if isinstance(result, Scored):
-            self.now.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
+            self.now[result.metric][result.event_id] = Seen.of(result)
         return True
-
-
-@dataclass(slots=True)
-class ReplayReport:
-    """The outcome of a replay."""
-
-    replay_id: str
-    counted: RecordCounts
-    tasks: Counter[str]
-    """Their number by metric."""
-    left: int
-    """The tasks that had no result before."""
-    estimate: Estimate
-    history: EarlierResults
-    end: End | None = None
-    """Why it ended; None if the user declined."""
-    trouble: str | None = None
-    comparisons: Sequence[Comparison] = ()
 
     def as_json(self) -> dict[str, Any]:
         effort = asdict(self.estimate.total)
@@ -108,8 +100,8 @@ class ReplayReport:
             "events": self.counted.as_json(),
             "tasks": self.tasks.total(),
             "estimate": {"results": self.left, **effort} if self.left else None,
-            "results": self.history.tally.by_status,
-            "spent": self.history.tally.spending.as_json(),
+            "results": self.tally.by_status,
+            "spent": self.tally.spending.as_json(),
             "comparisons": [one.as_json() for one in self.comparisons],
         }
 
@@ -128,9 +120,9 @@ class ReplayReport:
         return f"{self.left:,} results: {tokens}, {total.cost}"
 
     def lines(self) -> list[str]:
-        tally = self.history.tally
+        tally = self.tally
         told = [
-            f"{self.replay_id}: {len(self.history.done):,} of {self.tasks.total():,} results, "
+            f"{self.replay_id}: {len(self.done):,} of {self.tasks.total():,} results, "
             + tally.spending.line()
         ]
         for metric, statuses in tally.by_status.items():
@@ -192,10 +184,12 @@ class Replay:
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
     async def run(self, stop: asyncio.Event) -> ReplayReport:
+        judge, metrics = self._settings.judge, self._settings.metrics
+        report = ReplayReport(self._replay_id, Estimate(self._metrics, metrics, self._endpoints))
         try:
-            report = await self._scan(await self._history())
+            await self._read(report)
+            await self._scan(report)
             self._tell(report.found())
-            judge, metrics = self._settings.judge, self._settings.metrics
             async with open_judges(self._metrics, metrics, judge, self._endpoints, cached=False) as opened:
                 judges, pool, _ = opened
                 batch = Batch(
@@ -208,7 +202,7 @@ class Replay:
                     outage_seconds=OUTAGE_SECONDS,
                     finish_seconds=FINISH_SECONDS,
                     publish=self._publish,
-                    spent=report.history.spent,
+                    spent=report.spent,
                     notice=self._notice,
                 )
                 if not report.left:
@@ -218,13 +212,12 @@ class Replay:
         finally:
             await self._reader.close()
         report.comparisons = [
-            compare_scores(name, report.history.live.get(name, {}), report.history.now.get(name, {}))
-            for name in self._metrics
+            compare_scores(name, report.live[name], report.now[name]) for name in self._metrics
         ]
         return report
 
     async def _judge(self, batch: Batch, report: ReplayReport) -> None:
-        total, done = report.tasks.total(), report.history.done
+        total, done = report.tasks.total(), report.done
         next_step = len(done) + max(1, report.left // STEPS)
         async with (
             aclosing(self._tasks(RecordCounts(), done)) as tasks,
@@ -233,7 +226,7 @@ class Replay:
             async for result in outcomes:
                 if isinstance(result, Line):
                     continue
-                report.history.add(result)
+                report.add(result)
                 if len(done) >= next_step:
                     next_step += max(1, total // STEPS)
                     self._tell(f"{len(done):,} of {total:,} results")
@@ -249,9 +242,8 @@ class Replay:
             f"{asked}: start or correct it, or stop with Ctrl-C and continue with --resume {self._replay_id}"
         )
 
-    async def _history(self) -> EarlierResults:
+    async def _read(self, report: ReplayReport) -> None:
         plan, topics = self._plan, self._topics
-        history = EarlierResults(self._metrics)
         events: set[str] = set()
         if plan.file is None:
             around = timedelta(seconds=self._selection.straddle_seconds)
@@ -270,19 +262,15 @@ class Replay:
 
         results = await self._topic.between(topics.scores, None if plan.file else plan.since, None)
         async with aclosing(self._topic.read(topics.scores, results)) as records:
-            await history.read(records, self._replay_id, is_live)
-        return history
+            await report.read(records, self._metrics, is_live)
 
-    async def _scan(self, history: EarlierResults) -> ReplayReport:
-        estimate = Estimate(self._metrics, self._settings.metrics, self._endpoints)
-        counted, found, left = RecordCounts(), Counter[str](), 0
-        async with aclosing(self._tasks(counted)) as tasks:
+    async def _scan(self, report: ReplayReport) -> None:
+        async with aclosing(self._tasks(report.counted)) as tasks:
             async for task in tasks:
-                found[task.metric] += 1
-                if task.result_id not in history.done:
-                    left += 1
-                    estimate.add(task)
-        return ReplayReport(self._replay_id, counted, found, left, estimate, history)
+                report.tasks[task.metric] += 1
+                if task.result_id not in report.done:
+                    report.left += 1
+                    report.estimate.add(task)
 
     async def _tasks(
         self, counted: RecordCounts, done: Collection[str] = ()
