@@ -285,7 +285,7 @@ def export(
 ) -> None:
     """Write verdicts as CSV, JSON lines or Parquet, one row each, with human labels.
 
-    Parquet needs the extra `duckdb` and --output.
+    Parquet needs the extra `parquet` and --output.
     """
     from streams.store import verdicts
     from streams.store.database import StoreReader
