@@ -1,8 +1,4 @@
-"""The batch engine: judge a source's tasks concurrently, within limits, and yield results in its order.
-
-The judge is the worker's: endpoints, limits, redaction, prices and cache. Only outages are bounded, because a
-user is waiting.
-"""
+"""The batch engine: judge a source's tasks as a worker does; outages are bounded, because a user waits."""
 
 from __future__ import annotations
 
@@ -97,8 +93,7 @@ class Batch:
     """Judges the tasks of one source."""
 
     judges: Mapping[str, PatientJudge]
-    pool: EndpointPool | None
-    """Their endpoints; None if no outage ends the batch."""
+    pool: EndpointPool
     at_once: int
     """Tasks judged concurrently; at least 1."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -125,7 +120,7 @@ class Batch:
         """Yield the outcomes in the order of the work, which is read as capacity allows."""
         self.end, pending = "done", self._pending
         stopping = asyncio.create_task(self.stop.wait())
-        failing = asyncio.create_task(self._outage())
+        failing = asyncio.create_task(outage(self.pool, seconds=self.outage_seconds, notice=self.notice))
         watches = (stopping, failing)
         pace = self._paced(work, stopping)
         try:
@@ -200,31 +195,20 @@ class Batch:
         """Wait for the calls in flight after a stop, and yield what they gave."""
         if not self._pending or self.end == "outage" or not self.finish_seconds:
             return
-        if self.pool is not None:
-            self.pool.drain()
+        self.pool.drain()
         await asyncio.wait(self._pending, timeout=self.finish_seconds)
         for task in list(self._pending):
             # An unavailable endpoint: the task was still waiting for it.
             if task.done() and not isinstance(task.exception(), JudgeUnavailableError):
                 yield task.result()
 
-    async def _outage(self) -> str:
-        if self.pool is None:
-            await asyncio.Event().wait()  # never set
-            return ""
-        return await outage(self.pool, seconds=self.outage_seconds, notice=self.notice)
-
 
 async def outage(
-    pool: EndpointPool,
-    *,
-    seconds: float,
-    notice: Callable[[str | None], None] | None = None,
+    pool: EndpointPool, *, seconds: float, notice: Callable[[str | None], None] | None = None
 ) -> str:
     """Wait until all endpoints have been down for some time; return why none is available.
 
-    A pause that an endpoint requests is no outage, however long. `notice` is told of trouble that lasts, and
-    of its end with None.
+    A pause that an endpoint requests is no outage. `notice` is told of trouble, and of its end with None.
     """
     since: float | None = None
     troubled_at, told = None, False

@@ -137,14 +137,7 @@ class ReplayReport:
 
 
 class Replay:
-    """Judges past events again.
-
-    Args:
-        producer: A started producer; the caller must stop it.
-        lines: Reads the lines of the plan's file.
-        tell: Prints a message.
-        agrees: Asks the user whether to continue.
-    """
+    """Judges past events again; `lines` reads the plan's file, `agrees` asks whether to continue."""
 
     def __init__(
         self,

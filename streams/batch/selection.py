@@ -1,7 +1,4 @@
-"""The lines of a file, and past records, as work for the batch engine.
-
-Records are sampled, routed and joined as in the live intake; the lines of a file are all judged.
-"""
+"""Work for the batch engine: all lines of a file, and past records as the live intake takes them."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from schemas import JudgeTask, QAEvent
 from streams.batch.results import Texts
 from streams.batch.sources import Line, misspelt, names_of
 from streams.errors import DecodeError
-from streams.intake.joining.join import Join, JoinBounds, OpenGroup, StreamClock, joined
+from streams.intake.joining.join import Join, JoinBounds, OpenGroup, joined
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, RecordReader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Selector, metric_routes, reading_policy, sampling_policy
@@ -93,8 +90,7 @@ class FileWork:
     texts_kept: TextsKept | None = None
     counted: RecordCounts = field(default_factory=RecordCounts)
     texts: dict[str, Texts] = field(default_factory=dict)
-    """The texts of each answer, by result id, unless `texts_kept` is None; the caller removes what it no
-    longer needs."""
+    """Of each answer, by result id, unless `texts_kept` is None; the caller removes what it does not need."""
 
     async def of(self, lines: Iterable[Line]) -> AsyncGenerator[JudgeTask | Line, None]:
         """Yield the tasks of each line, or the line if it is no event; then conversations', in order."""
@@ -151,12 +147,7 @@ def read_event(line: Line, reader: EventReader) -> QAEvent | Line:
 
 
 class PastSelection:
-    """Turns past records into tasks.
-
-    Args:
-        parts: Labels of the selected parts of the traffic; empty for all.
-        reader: Reads the records; the caller must close it.
-    """
+    """Turns past records into tasks; the caller must close the reader. `parts` are labels, none means all."""
 
     def __init__(
         self,
@@ -182,10 +173,7 @@ class PastSelection:
     async def tasks(
         self, records: AsyncIterator[Record], counted: RecordCounts, inside: Inside
     ) -> AsyncGenerator[JudgeTask, None]:
-        """Yield the tasks of records, given in order per partition.
-
-        A trace or conversation is in the time range (`inside`) if its first record is.
-        """
+        """Yield the tasks of records, in order per partition; of a trace the first decides if it is inside."""
         if isinstance(self._reader, GroupReader):
             events = self._groups(self._reader, records, counted, inside)
         else:
@@ -266,36 +254,27 @@ class PastSelection:
 
 
 class _Joins(Generic[T]):
-    """Joins traces or conversations within their partitions, by the time of the records.
-
-    Only those whose first record is inside the time range are yielded.
-    """
+    """Joins traces or conversations by the time of the records; yields those whose first record is inside."""
 
     def __init__(
         self, bounds: JoinBounds, inside: Inside, is_complete: Callable[[Sequence[T]], bool] | None = None
     ) -> None:
-        self._bounds = bounds
-        self._is_complete = is_complete
         self._inside = inside
-        self._joins: dict[int, tuple[Join[T], StreamClock]] = {}
+        self._join = Join[T](bounds, is_complete=is_complete)
         self._first: dict[OpenGroup[T], Record] = {}
 
     def add(self, record: Record, parts: Mapping[str, list[T]]) -> Iterator[tuple[Record, list[T]]]:
         """Add a record, and yield the groups that are closed by its time."""
-        if record.partition not in self._joins:
-            opened = Join[T](self._bounds, is_complete=self._is_complete)
-            self._joins[record.partition] = opened, opened.clock(("", 0))
-        join, clock = self._joins[record.partition]
+        clock = self._join.clock((record.topic, record.partition))
         clock.read(record.timestamp)
-        yield from self._closed(join.due())
+        yield from self._closed(self._join.due())
         for key, own in parts.items():
-            group = join.add(clock, key, own, size=len(record.value or b"") // len(parts))
+            group = self._join.add(clock, key, own, size=len(record.value or b"") // len(parts))
             if group is not None:
                 self._first.setdefault(group, record)
 
     def rest(self) -> Iterator[tuple[Record, list[T]]]:
-        for join, _ in self._joins.values():
-            yield from self._closed(join.rest())
+        yield from self._closed(self._join.rest())
 
     def _closed(self, groups: Iterable[OpenGroup[T]]) -> Iterator[tuple[Record, list[T]]]:
         for group in groups:

@@ -94,10 +94,8 @@ def agreements(
 ) -> list[Agreement]:
     """Compare labels, oldest first, with their verdicts: each person's latest, by evaluator and policy.
 
-    A policy is the version of what chose an answer, with its frame; or how it was chosen.
-
-    Args:
-        models: The model of each fingerprint.
+    A policy is the version of what chose an answer, with its frame; or how it was chosen. `models` are those
+    of fingerprints.
     """
     latest = {(one["result_id"], one["who"]): one for one in labels}
     groups: defaultdict[tuple[str, str, str], list[tuple[str, tuple[Choice, Choice]]]] = defaultdict(list)

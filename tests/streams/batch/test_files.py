@@ -180,9 +180,8 @@ async def test_a_slow_verdict_holds_the_order_but_not_the_others() -> None:
             event = QAEvent(event_id=str(number), question="q", answer="a")
             yield unsampled_task(event, build_metric("tone"), source="f", now=datetime.now(UTC))
 
-    batch = Batch({"tone": Slow()}, None, 2)
-    async with asyncio.timeout(10):
-        outcomes = [one async for one in batch.run(work())]
+    async with open_pool(JudgeSettings(), [], chat=ScriptedChat(str)) as pool, asyncio.timeout(10):
+        outcomes = [one async for one in Batch({"tone": Slow()}, pool, 2).run(work())]
     assert [one.event_id for one in outcomes if isinstance(one, Scored)] == [f"e{n}" for n in range(12)]
 
 
