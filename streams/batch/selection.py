@@ -173,7 +173,7 @@ class PastSelection:
     async def tasks(
         self, records: AsyncIterator[Record], counted: RecordCounts, inside: Inside
     ) -> AsyncGenerator[JudgeTask, None]:
-        """Yield the tasks of records, in order per partition; of a trace the first decides if it is inside."""
+        """Yield the tasks of records, in order per partition; a trace is inside if its first one is."""
         if isinstance(self._reader, GroupReader):
             events = self._groups(self._reader, records, counted, inside)
         else:

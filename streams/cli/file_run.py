@@ -49,7 +49,7 @@ from streams.judging.metrics import beyond_offline_rules, build_metric, guarded
 from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import MetricSettings
 from streams.settings.tree import Settings
-from streams.store.views.agreement import Agreement
+from streams.store.views.labels import Agreement
 
 MOST_EXAMPLES: Final = 3
 """Limit of printed lines that are not events."""

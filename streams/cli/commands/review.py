@@ -124,8 +124,7 @@ def agreement(config: Path | None = CONFIG, store: Path | None = STORE, as_json:
 
     Only labels with a known probability represent all verdicts: see `judgestream calibrate`.
     """
-    from streams.store.views.agreement import agreements
-    from streams.store.views.labels import all_labels
+    from streams.store.views.labels import agreements, all_labels
 
     with session(config, store=store).snapshot() as snapshot:
         found = agreements(all_labels(snapshot))

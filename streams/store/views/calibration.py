@@ -25,8 +25,7 @@ from streams.store.charts import ResultSeries, all_series
 from streams.store.database import Snapshot
 from streams.store.query import Filter, Filtered
 from streams.store.records import milliseconds, number_of
-from streams.store.views.agreement import Agreement, agreements, choice
-from streams.store.views.labels import Scales, all_labels, is_boolean
+from streams.store.views.labels import Agreement, Scales, agreements, all_labels, choice, is_boolean
 
 MOST_BIASES: Final = 12
 """Limit of printed label values, those with the most labels."""

@@ -14,9 +14,8 @@ from schemas import Label
 from streams.errors import BadFilterError
 from streams.store import verdicts
 from streams.store.query import Filter
-from streams.store.views.agreement import agreements
 from streams.store.views.export import flat
-from streams.store.views.labels import all_labels, exported, read_labels
+from streams.store.views.labels import agreements, all_labels, exported, read_labels
 from streams.store.views.review import TOKEN_HEADER, Task, choose
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
