@@ -54,8 +54,6 @@ from streams.store.views.labels import Agreement
 MOST_EXAMPLES: Final = 3
 """Limit of printed lines that are not events."""
 MOST_WARNINGS: Final = 20
-LOOKED_AT: Final = 1_000
-"""Lines whose names are checked for misspelt fields."""
 JUDGE_TIMEOUT_SECONDS: Final = 120.0
 """Longer than a worker's: no consumer group waits."""
 
@@ -108,8 +106,6 @@ class FileRun:
         """The results of --compare."""
         self._compared: list[Comparison] = []
         self._agreed: list[Agreement] = []
-        self._warned: set[str] = set()
-        self._hint = ""
 
     def _metric(self, name: str, known: Mapping[str, MetricSettings]) -> Metric:
         pack = self.prompt_pack
@@ -171,12 +167,15 @@ class FileRun:
 
     async def _write(self, batch: Batch, lines: Iterator[Line]) -> None:
         first = next(lines, None)
+        names = () if first is None else names_of(first.value)
         whole = [name for name, one in self._named.items() if one.unit == "conversation"]
-        work = self._work(() if first is None else names_of(first.value), whole)
+        work = self._work(names, whole)
         self._texts = work.texts
+        for name, meant in () if self.fields or self._mapped else misspelt(names)[:MOST_WARNINGS]:
+            typer.echo(f"warning: {printable(name)!r} is not a field; did you mean {meant}?", err=True)
         try:
-            counted = self._counted(lines if first is None else chain([first], lines))
-            async with contextlib.aclosing(batch.run(work.of(counted))) as outcomes:
+            every = lines if first is None else chain([first], lines)
+            async with contextlib.aclosing(batch.run(work.of(every))) as outcomes:
                 async for outcome in outcomes:
                     self._handle(outcome)
             self._summary.outage, self._summary.interrupted = batch.trouble, batch.end == "stopped"
@@ -186,8 +185,10 @@ class FileRun:
                     typer.echo(f"left out: {one.metric} {why}", err=True)
         finally:
             sys.stdout.flush()
-            if self._hint and 2 * self._summary.invalid.total() > self._summary.lines:
-                typer.echo(f"hint: {self._hint}", err=True)
+            self._summary.lines = work.counted.records
+            hint = unmapped(names, self.fields) if names and not self._mapped else ""
+            if hint and 2 * self._summary.invalid.total() > self._summary.lines:
+                typer.echo(f"hint: {hint}", err=True)
 
     def _work(self, names: Sequence[str], whole: Sequence[str]) -> FileWork:
         settings = self.settings
@@ -235,20 +236,6 @@ class FileRun:
         self._summary.add(result, ("", "") if texts is None else (texts.question, texts.answer))
         if any((self.compare, self.html, self.labels)):
             self._kept.append(result)
-
-    def _counted(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Count the lines as they are read, and warn of names that resemble a field or lack one."""
-        for line in lines:
-            self._summary.lines += 1
-            names = () if self._mapped or line.number > LOOKED_AT else names_of(line.value)
-            if names and not self._hint:
-                self._hint = unmapped(names, self.fields)
-            for name, meant in () if self.fields else misspelt(names):
-                if name not in self._warned and len(self._warned) < MOST_WARNINGS:
-                    self._warned.add(name)
-                    what = f"{printable(name)!r} is not a field; did you mean {meant}?"
-                    typer.echo(f"warning: line {line.number}: {what}", err=True)
-            yield line
 
     def _warn_of_mixture(self, earlier: Sequence[Result]) -> None:
         """Warn if earlier results are of another evaluator than all new ones."""

@@ -100,16 +100,13 @@ def _lines(plan: Plan) -> Iterator[Line]:
 
 
 def _end(report: ReplayReport, plan: Plan, again: str) -> None:
-    match report.end:
-        case "stopped":
-            typer.echo(f"stopped; {again}", err=True)
-            raise typer.Exit(130)
-        case "max_usd":
-            raise CommandError(f"--max-usd {plan.max_usd:g} is spent; {again}, and a higher --max-usd")
-        case "outage":
-            raise CommandError(f"{report.trouble}; {again}")
-        case _:
-            pass
+    if report.end == "stopped":
+        tell(f"stopped; {again}")
+        raise typer.Exit(130)
+    if report.end == "max_usd":
+        raise CommandError(f"--max-usd {plan.max_usd:g} is spent; {again}, and a higher --max-usd")
+    if report.end == "outage":
+        raise CommandError(f"{report.trouble}; {again}")
 
 
 async def send_dead_letters(
@@ -124,17 +121,16 @@ async def send_dead_letters(
         pass
     by_topic = sorted(found.by_topic.items())
     for (name, reason), count in by_topic:
-        typer.echo(f"{count} records of {printable(name)}, set aside as {reason}", err=True)
+        tell(f"{count} records of {printable(name)}, set aside as {reason}")
     if found.cut:
-        typer.echo(f"{found.cut} are truncated and cannot be sent", err=True)
+        tell(f"{found.cut} are truncated and cannot be sent")
     if found.unreadable:
-        typer.echo(f"{found.unreadable} records of the topic are not dead letters", err=True)
+        tell(f"{found.unreadable} records of the topic are not dead letters")
     if found.count:
         if not (yes or agrees(f"Send {found.count} records again?", yes=yes)):
             raise typer.Abort
-        rights = [
-            grant for name in sorted({name for name, _ in found.by_topic}) for grant in produce_grants(name)
-        ]
+        names = sorted({name for name, _ in found.by_topic})
+        rights = [grant for name in names for grant in produce_grants(name)]
         async with call.producer(rights) as producer, aclosing(reader.read(source, ranges)) as records:
             originals = select(records, wanted, Matches())
             sent, problems = await send_again(producer, originals, rate=rate, stop=stop)

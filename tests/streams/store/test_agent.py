@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -72,6 +71,18 @@ async def _running(agent: StoreAgent) -> AsyncIterator[asyncio.Task[None]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+@asynccontextmanager
+async def _filled(
+    path: Path, results: Sequence[Record], count: int, **options: Any
+) -> AsyncIterator[tuple[StoreAgent, AIOKafkaProducer]]:
+    """Run an agent that has stored all results of a broker; yield it, and the broker's producer."""
+    async with _broker(results) as (broker, producer):
+        agent = _agent(path, broker, **options)
+        async with _running(agent):
+            await until(lambda: _count(path) == count and agent.behind == 0, "all")
+            yield agent, producer
+
+
 def _count(path: Path, table: str = "results") -> int:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
@@ -97,9 +108,9 @@ async def test_a_killed_store_resumes_from_its_positions(
         await _send(producer, _records(2_990, 3_100))  # ten of them are repeated
         agent = _agent(path, broker)
         async with _running(agent):
-            await until(lambda: _count(path) == 3_100, "all results", deadline_seconds=30)
-            await until(lambda: _count(path, "texts") == 3_100, "all texts", deadline_seconds=30)
-            await until(lambda: agent.behind == 0, "the end of the topics", deadline_seconds=30)
+            await until(lambda: _count(path) == 3_100, "all results")
+            await until(lambda: _count(path, "texts") == 3_100, "all texts")
+            await until(lambda: agent.behind == 0, "the end of the topics")
         assert agent.trouble is None
         assert _count(path) == 3_100
 
@@ -108,7 +119,7 @@ async def test_a_file_that_is_damaged_is_rebuilt_from_the_topics(tmp_path: Path)
     path = tmp_path / "store.sqlite3"
     path.write_bytes(b"\0garbage" * 1_000)
     async with _broker(_records(0, 50)) as (broker, _), _running(_agent(path, broker)):
-        await until(lambda: _count(path) == 50, "the rebuilt store", deadline_seconds=30)
+        await until(lambda: _count(path) == 50, "the rebuilt store")
         assert path.with_name("store.sqlite3.damaged").is_file()
 
 
@@ -134,27 +145,24 @@ async def test_damage_is_noticed_and_mended(
     path = tmp_path / "store.sqlite3"
     monkeypatch.setattr(agent_module, "TIDY_SECONDS", 0.5)
     monkeypatch.setattr(agent_module, "AGAIN_SECONDS", 0.05)
-    async with _broker(_records(0, 390)) as (broker, producer):
-        agent = _agent(path, broker)
-        async with _running(agent):
-            await until(lambda: _count(path) == 390 and agent.behind == 0, "all", deadline_seconds=30)
-            written = agent.verdicts
-            await until(lambda: _copied(path), "an empty log", deadline_seconds=30)
-            assert agent.trouble is None
-            seen = []
-            harm(path)
-            await _send(producer, _records(390, 400))
+    async with _filled(path, _records(0, 390), 390) as (agent, producer):
+        written = agent.verdicts
+        await until(lambda: _copied(path), "an empty log")
+        assert agent.trouble is None
+        seen = []
+        harm(path)
+        await _send(producer, _records(390, 400))
 
-            def told() -> bool:
-                seen.extend([] if agent.trouble is None else [agent.trouble])
-                return bool(seen)
+        def told() -> bool:
+            seen.extend([] if agent.trouble is None else [agent.trouble])
+            return bool(seen)
 
-            await until(told, "the damage", deadline_seconds=30)
-            assert str(path) in seen[0]
-            await until(lambda: _count(path) == 400, "the mended store", deadline_seconds=30)
-            await until(lambda: agent.trouble is None, "the end of the trouble", deadline_seconds=30)
-            # Only what was written to the deleted log is read again: the file is whole.
-            assert (agent.verdicts < 2 * written) == (harm is _delete_log)
+        await until(told, "the damage")
+        assert str(path) in seen[0]
+        await until(lambda: _count(path) == 400, "the mended store")
+        await until(lambda: agent.trouble is None, "the end of the trouble")
+        # Only what was written to the deleted log is read again: the file is whole.
+        assert (agent.verdicts < 2 * written) == (harm is _delete_log)
 
 
 def _copied(path: Path) -> bool:
@@ -164,39 +172,28 @@ def _copied(path: Path) -> bool:
 async def test_a_reader_that_fails_has_the_file_checked(tmp_path: Path) -> None:
     """A damage that a reader meets is mended at once, long before the next check."""
     path = tmp_path / "store.sqlite3"
-    async with _broker(_records(0, 400)) as (broker, _):
-        agent = _agent(path, broker)
-        async with _running(agent):
-            await until(lambda: _count(path) == 400 and agent.behind == 0, "all", deadline_seconds=30)
-            await until(lambda: _copied(path), "an empty log", deadline_seconds=30)
-            with path.open("r+b") as file:
-                file.write(b"\xff" * 16 * 1024)
-            reader = StoreReader(path, on_damage=agent.suspect)
-            with pytest.raises(StoreDamagedError), reader.snapshot() as snapshot:
-                snapshot.execute("SELECT * FROM results")
-            await until(lambda: agent.verdicts == 800, "the store rebuilt", deadline_seconds=30)
-            await until(lambda: _count(path) == 400, "all verdicts", deadline_seconds=30)
+    async with _filled(path, _records(0, 400), 400) as (agent, _):
+        await until(lambda: _copied(path), "an empty log")
+        with path.open("r+b") as file:
+            file.write(b"\xff" * 16 * 1024)
+        reader = StoreReader(path, on_damage=agent.suspect)
+        with pytest.raises(StoreDamagedError), reader.snapshot() as snapshot:
+            snapshot.execute("SELECT * FROM results")
+        await until(lambda: agent.verdicts == 800, "the store rebuilt")
+        await until(lambda: _count(path) == 400, "all verdicts")
 
 
 async def test_a_clock_that_jumps_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store.sqlite3"
     clock = [START.timestamp() + 400]
     monkeypatch.setattr(agent_module, "TIDY_SECONDS", 0.1)
-    async with _broker(_records(0, 400)) as (broker, producer):
-        agent = _agent(path, broker, days=30, now=lambda: clock[0])
-        async with _running(agent):
-            await until(lambda: _count(path) == 400 and agent.behind == 0, "all", deadline_seconds=30)
-            clock[0] += 40 * 86_400
-            await _send(producer, _records(400, 450))
-            await until(lambda: _count(path) == 450, "the new ones", deadline_seconds=30)
-            tidied = agent._tidied
-            await until(lambda: agent._tidied != tidied, "another round", deadline_seconds=30)
-            assert _count(path) == 450
-            assert _count(path, "texts") == 450
-
-
-def _has(path: Path, count: int) -> bool:
-    return _count(path) == count
+    async with _filled(path, _records(0, 400), 400, days=30, now=lambda: clock[0]) as (agent, producer):
+        clock[0] += 40 * 86_400
+        await _send(producer, _records(400, 450))
+        await until(lambda: _count(path) == 450, "the new ones")
+        tidied = agent._tidied
+        await until(lambda: agent._tidied != tidied, "another round")
+        assert (_count(path), _count(path, "texts")) == (450, 450)
 
 
 async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,18 +201,16 @@ async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "store.sqlite3"
     monkeypatch.setattr(agent_module, "TIDY_SECONDS", 10.0)
     clock = [0.0]
-    days = [scored(number, 3, seconds=number * 86_400.0) for number in range(6)]
-    async with _broker([result_record(one) for one in days]) as (broker, producer):
-        agent = _agent(path, broker, days=30, monotonic=lambda: clock[0])
-        async with _running(agent):
-            await until(lambda: _count(path) == 6 and agent._tidied == 0, "all", deadline_seconds=30)
-            await _send(producer, [result_record(scored(9, 3, seconds=33.5 * 86_400.0))])
-            # Answers 0 to 3 are more than 30 days older than the newest, at 33.5 days.
-            for left in (7, 6, 5, 4, 3):
-                await until(functools.partial(_has, path, left), f"{left} left", deadline_seconds=30)
-                clock[0] += 10.0
-            await until(lambda: agent._tidied == clock[0], "the last round", deadline_seconds=30)
-            assert _count(path) == 3
+    days = [result_record(scored(number, 3, seconds=number * 86_400.0)) for number in range(6)]
+    async with _filled(path, days, 6, days=30, monotonic=lambda: clock[0]) as (agent, producer):
+        await until(lambda: agent._tidied == 0, "the first round")
+        await _send(producer, [result_record(scored(9, 3, seconds=33.5 * 86_400.0))])
+        # Answers 0 to 3 are more than 30 days older than the newest, at 33.5 days.
+        for left in (7, 6, 5, 4, 3):
+            await until(lambda left=left: _count(path) == left, f"{left} left")  # type: ignore[misc]
+            clock[0] += 10.0
+        await until(lambda: agent._tidied == clock[0], "the last round")
+        assert _count(path) == 3
 
 
 async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,11 +228,11 @@ async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     async with _broker(_records(0, 50)) as (broker, _):
         agent = _agent(path, broker)
         async with _running(agent):
-            await until(lambda: agent.trouble is not None, "the trouble", deadline_seconds=30)
+            await until(lambda: agent.trouble is not None, "the trouble")
             assert agent.trouble == "store.path: the disk is full"
             full[0] = False
-            await until(lambda: _count(path) == 50, "all results", deadline_seconds=30)
-            await until(lambda: agent.trouble is None, "the end of the trouble", deadline_seconds=30)
+            await until(lambda: _count(path) == 50, "all results")
+            await until(lambda: agent.trouble is None, "the end of the trouble")
 
 
 async def test_a_topic_that_comes_later_is_read(tmp_path: Path) -> None:
@@ -245,5 +240,5 @@ async def test_a_topic_that_comes_later_is_read(tmp_path: Path) -> None:
     async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
         agent = _agent(path, broker)
         async with _running(agent):
-            await until(lambda: agent.behind == 0, "the end of the one topic", deadline_seconds=30)
+            await until(lambda: agent.behind == 0, "the end of the one topic")
             assert agent.trouble is None
