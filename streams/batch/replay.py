@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -148,7 +149,6 @@ class Replay:
         *,
         producer: Any,
         lines: Callable[[], Iterable[Line]],
-        env: Mapping[str, str],
         tell: Callable[[str], None],
         agrees: Callable[[str], bool],
     ) -> None:
@@ -158,16 +158,16 @@ class Replay:
         self._topics = settings.topics
         self._settings = settings_of(plan, settings)
         self._metrics = build_metrics(self._settings)
-        self._endpoints = judge_endpoints(self._settings.judge, env, self._settings.metrics)
+        self._endpoints = judge_endpoints(self._settings.judge, os.environ, self._settings.metrics)
         self._producer = producer
         self._lines = lines
         self._tell = tell
         self._agrees = agrees
-        self._topic = TopicReader(settings.kafka, env)
+        self._topic = TopicReader(settings.kafka)
         self._range: Ranges = {}
         self._extended: Ranges = {}
         """With the records of traces and conversations that reach beyond the time range."""
-        self._reader = open_reader(settings, env)
+        self._reader = open_reader(settings, os.environ)
         self._selection = PastSelection(
             self._settings, self._metrics, replay_id, reader=self._reader, parts=plan.parts
         )

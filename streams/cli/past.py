@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -78,7 +77,6 @@ async def judge_past(
                 call.settings,
                 producer=producer,
                 lines=lambda: _lines(plan),
-                env=os.environ,
                 tell=tell,
                 agrees=partial(agrees, yes=yes),
             )

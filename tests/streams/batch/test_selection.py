@@ -179,56 +179,37 @@ def test_a_pack_replaces_the_prompts_of_its_metric(tmp_path: Path) -> None:
 PRICED = {"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1.0, "output": 10.0}}
 
 
-def estimated(
+@pytest.mark.parametrize(
+    ("metric", "endpoint", "calls", "written", "prices"),
+    [
+        ({}, {}, 10, 4_000, (1, 10)),
+        ({"panel": {"samples": 3}}, {}, 30, 12_000, (1, 10)),
+        # The price in the settings is of another model; 0.4 and 1.6 USD a million tokens are published.
+        ({"model": "gpt-4.1-mini"}, {}, 10, 4_000, (0.4, 1.6)),
+        ({"code": "latency"}, {}, 0, 0, (0, 0)),
+        ({"code": {"similarity": "embeddings"}, "endpoints": ["a"]}, {}, 10, 0, (1, 0)),
+        ({}, {"base_url": "http://127.0.0.1:1/v1", "usd_per_million_tokens": None}, 10, 4_000, None),
+    ],
+    ids=["one call each", "votes", "a model of its own", "code", "vectors", "no price"],
+)
+def test_calls_of_many_tasks_add_up(
     metric: dict[str, Any],
-    *,
-    name: str = "tone",
-    count: int = 10,
-    **endpoint: Any,
-) -> tuple[Estimate, int]:
-    """Return the estimate of so many tasks of a metric, and the input tokens of one."""
+    endpoint: dict[str, Any],
+    calls: int,
+    written: int,
+    prices: tuple[float, float] | None,
+) -> None:
+    """Ten tasks with replies of 400 tokens."""
+    name = "own" if "code" in metric else "tone"
     judge = {"endpoints": [PRICED | endpoint], "budget": "none"}
     settings = Settings.model_validate({"metrics": {name: metric}, "judge": judge})
     metrics = build_metrics(settings)
-    endpoints = judge_endpoints(settings.judge, {}, settings.metrics)
-    found = Estimate(metrics, settings.metrics, endpoints)
+    found = Estimate(metrics, settings.metrics, judge_endpoints(settings.judge, {}, settings.metrics))
     task = task_for(metrics[name], reference="Since 1889.")
-    for _ in range(count):
+    for _ in range(10):
         found.add(task)
     request = request_of(metrics[name], task)
-    return found, 0 if request is None else request_tokens(request)
-
-
-def test_calls_of_many_tasks_add_up() -> None:
-    """Ten replies of 400 tokens at 10 USD per million, and the requests at 1 USD."""
-    found, tokens = estimated({})
-    assert (found.calls, found.total.input_tokens) == (10, 10 * tokens)
-    assert found.total.output_tokens == 4000
-    assert found.total.cost_usd == pytest.approx(10 * tokens * 1e-6 + 4000 * 10e-6)
-
-
-def test_code_costs_nothing() -> None:
-    found, tokens = estimated({"code": "latency"}, name="own")
-    assert (found.calls, tokens, found.total.cost_usd) == (0, 0, 0.0)
-
-
-def test_every_vote_counts_and_what_gives_vectors_writes_nothing() -> None:
-    """Three votes are three calls of one; an embedding has no output tokens."""
-    single, _ = estimated({}, count=1)
-    panel, _ = estimated({"panel": {"samples": 3}}, count=1)
-    assert (single.calls, panel.calls) == (1, 3)
-    assert panel.total.cost_usd == pytest.approx(3 * (single.total.cost_usd or 0))
-    vectors, tokens = estimated({"code": {"similarity": "embeddings"}, "endpoints": ["a"]}, name="near")
-    assert (vectors.calls, vectors.total.output_tokens) == (10, 0)
-    assert vectors.total.cost_usd == pytest.approx(10 * tokens * 1e-6)
-
-
-def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
-    """0.4 and 1.6 USD a million tokens are published; the price in the settings is of another model."""
-    found, tokens = estimated({"model": "gpt-4.1-mini"}, count=1)
-    assert found.total.cost_usd == pytest.approx((tokens * 0.4 + 400 * 1.6) / 1e6)
-
-
-def test_an_unknown_price_gives_no_cost() -> None:
-    found, _ = estimated({}, base_url="http://127.0.0.1:1/v1", usd_per_million_tokens=None)
-    assert found.total.cost_usd is None
+    read = 0 if request is None else calls * request_tokens(request)
+    assert (found.calls, found.total.input_tokens, found.total.output_tokens) == (calls, read, written)
+    cost = None if prices is None else pytest.approx((read * prices[0] + written * prices[1]) / 1e6)
+    assert found.total.cost_usd == cost
