@@ -23,7 +23,7 @@ from judge.text.printable import printable
 from schemas import Result
 from streams.batch.comparison import Comparison, agreements, compare, read_human_labels
 from streams.batch.engine import Batch, Outcome, open_judges
-from streams.batch.page import PageRow, page
+from streams.batch.page import page, page_row
 from streams.batch.results import ResultFile, Texts, open_results, read_results
 from streams.batch.selection import FileWork
 from streams.batch.sources import (
@@ -308,7 +308,7 @@ class FileRun:
         rows = []
         for one in self._kept:
             key, texts = (one.event_id, one.metric), self._texts.get(one.result_id)
-            rows.append(PageRow(one, texts, before.get(key), people.get(key, ())))
+            rows.append(page_row(one, texts, before.get(key), people.get(key, ())))
         text = page(self.file.name, self._summary, rows, self._compared, self._agreed)
         try:
             html.write_text(text, encoding="utf-8")

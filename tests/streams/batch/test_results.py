@@ -15,7 +15,7 @@ import pytest
 
 from schemas import Failed, Scored, Unscored, Usage
 from streams.batch.comparison import HumanLabel, agreements, compare, paired_interval
-from streams.batch.page import PageRow, page
+from streams.batch.page import page, page_row
 from streams.batch.results import Texts, open_results, partial_of, read_results
 from streams.batch.sources import Format
 from streams.batch.tally import MetricTally, Tally, TokenCost
@@ -325,7 +325,7 @@ def _report() -> str:
     people = agreed[0].people
     usual = Texts("Where is the key?", "The key is in the cupboard. " * 40, "Cupboard.")
     rows = [
-        PageRow(
+        page_row(
             one,
             Texts(_EVIL, _EVIL, "r") if one.event_id == _EVIL else usual,
             next((old for old in before if old.event_id == one.event_id), None),
