@@ -27,7 +27,7 @@ from streams.worker.worker import Worker
 from tests.integration.deadlines import until
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, StoreFile, result_record
-from tests.streams.store.views.serving import NOW, SCALES, explorer, get, review
+from tests.streams.store.views.serving import NOW, SCALES, get, review
 
 _KNOWN = Selection(kind="random", probability=0.5, policy="random/1", drawn=40, drawn_at=NOW)
 
@@ -54,19 +54,6 @@ def _found(path: Path) -> JudgedSeries:
     with StoreFile(path).snapshot() as snapshot:
         [found] = calibrations(snapshot, SCALES)
     return found
-
-
-async def test_the_explorer_says_it_of_each_judge(tmp_path: Path) -> None:
-    async with explorer(tmp_path / "s") as (session, url):
-        made = _judged(tmp_path / "s")
-        said = [await get(session, url, "/explore/api/people")]
-        for number, one in enumerate(made):
-            if number % 4 in (0, 3):
-                _label(tmp_path / "s", one, one.score - 1, _KNOWN)
-        said.append(await get(session, url, "/explore/api/people"))
-    assert said[0] == {"sentences": []}
-    assert said[1] == {"sentences": [f"relevance, judge-1: {_found(tmp_path / 's').sentence()}"]}
-    assert "People would give 2.00" in said[1]["sentences"][0]
 
 
 def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:

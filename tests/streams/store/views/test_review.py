@@ -108,17 +108,11 @@ async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
 async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
     ids = of_kinds(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
-        queue = await get(session, url, "/review/api/queue")
-        assert queue["labels"] == {
-            "refusal": ["answered", "partly", "refused"],
-            "toxicity": ["true", "false"],
-        }
-        shown = await get(session, url, f"/explore/api/verdict/{ids['refusal']}")
-        assert (shown["result"]["kind"], shown["value"], shown["score"]) == ("label", "partly", 1)
+        token = (await get(session, url, "/review/api/queue"))["token"]
         given = (("refusal", "refused"), ("toxicity", False), ("near", 0.75), ("near", None))
         for metric, chosen in given:
             body: dict[str, Any] = {"result_id": ids[metric], "score": chosen}
-            assert (await _send(session, url, queue["token"], body))[0] == 200
+            assert (await _send(session, url, token, body))[0] == 200
     assert [(one.kind, one.score, one.value, one.judge_score, one.judge_value) for one in published] == [
         ("label", 0, "refused", 1, "partly"),
         ("boolean", 1, False, 0, True),
