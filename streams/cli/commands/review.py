@@ -87,12 +87,14 @@ def import_labels(
     columns: note, who, labelled_at. Importing a file twice adds nothing. If a line is invalid, nothing is
     imported.
     """
+    from streams.batch.comparison import label_rows
     from streams.store.views.labels import read_labels
 
     call = session(config, bootstrap_servers, store)
     try:
-        with opened(file) as lines, call.snapshot() as snapshot:
-            labels = read_labels(lines.read(), snapshot, who=who, scales=call.metrics())
+        with opened(file) as handle, call.snapshot() as snapshot:
+            rows = label_rows(handle.read(), file)
+            labels = read_labels(rows, snapshot, who=who, scales=call.metrics())
     except BadFilterError as error:
         raise BadUsageError(f"{file}: {error}") from error
 

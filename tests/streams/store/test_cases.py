@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import pytest
 
-from streams.errors import BadFilterError
+from streams.batch.comparison import label_rows
+from streams.errors import BadFilterError, SettingsError
 from streams.store import query
 from streams.store.records import TextsKept, text_row, unpacked
 from streams.store.views.evidence import EvidenceItem, Links, items_of, pieces
@@ -46,8 +47,9 @@ def labels(store: StoreFile, data: str, *, known: bool = True) -> Any:
     """Return what labels say in the terms of their metrics, or why they cannot be imported."""
     with store.snapshot() as snapshot:
         try:
-            found = read_labels(data.encode("latin-1"), snapshot, who="bob", scales=SCALES if known else {})
-        except BadFilterError as error:
+            rows = label_rows(data.encode("latin-1"), Path("-"))
+            found = read_labels(rows, snapshot, who="bob", scales=SCALES if known else {})
+        except (BadFilterError, SettingsError) as error:
             return str(error)
     return [[one.score, one.kind, one.value, one.judge_score, one.judge_value] for one in found]
 

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientSession
 
 from schemas import Label
+from streams.batch.comparison import label_rows
 from streams.errors import BadFilterError
 from streams.store import verdicts
 from streams.store.query import Filter
@@ -135,12 +136,12 @@ def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: Literal["csv
     ]
     data = "\n".join(map(json.dumps, given)).encode()
     with StoreFile(path).snapshot() as snapshot:
-        labels = read_labels(data, snapshot, who="bob", scales=SCALES)
+        labels = read_labels(label_rows(data, Path("-")), snapshot, who="bob", scales=SCALES)
     for label in labels:
         StoreFile(path).write(label)
     with StoreFile(path).snapshot() as snapshot:
         text = exported(snapshot, form)
-        again = read_labels(text.encode(), snapshot, who="x", scales=SCALES)
+        again = read_labels(label_rows(text.encode(), Path("-")), snapshot, who="x", scales=SCALES)
         stored = [Label.model_validate(one) for one in all_labels(snapshot)]
         but = {"note"} if form == "csv" else set()  # where a formula has become text
         assert [one.model_dump(exclude=but) for one in again] == [
@@ -150,11 +151,9 @@ def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: Literal["csv
         assert form == "jsonl" or ",toxicity,false,true,,bob," in text
         assert form == "jsonl" or "'=HYPERLINK" in text, "a formula stays text in a spreadsheet"
         # Without settings the scales of labels are unknown, that of true and false is the verdict's.
-        assert [
-            one.score for one in read_labels(json.dumps(given[1]).encode(), snapshot, who="bob", scales={})
-        ] == [1]
+        assert [one.score for one in read_labels([(1, given[1])], snapshot, who="bob", scales={})] == [1]
         with pytest.raises(BadFilterError, match="unknown: name the settings with --config"):
-            read_labels(data, snapshot, who="bob", scales={})
+            read_labels(label_rows(data, Path("-")), snapshot, who="bob", scales={})
         rows = [flat(row) for row in verdicts.every(snapshot, Filter()) if row[1]]
     assert {(row["event_id"], row["metric"], row["human_score"], row["human_label"]) for row in rows} == {
         ("e3", "relevance", None, None),
