@@ -31,7 +31,7 @@ from tests.integration.stage import PACK, Stage
 from tests.judge.fake_openai import completed, serving_completions
 from tests.streams.cli.processes import Ended, Service, running
 from tests.streams.results import at
-from tests.streams.store.records import TOPICS, Record, batch_of
+from tests.streams.store.records import batch_of
 from tests.streams.store.views.serving import alert
 
 EVENTS = 300
@@ -242,11 +242,7 @@ async def test_an_incident_is_judged_again_with_other_prompts(
     of_app: dict[str, Any] = {"metric": "tone", "labels": {"app": "a"}}
     alerts = [alert("1", 20, started=10, **of_app), alert("2", 30, kind="recovered", **of_app)]
     writer = StoreWriter(stage.settings.store.path)
-    writer.write(
-        batch_of(
-            *(Record(TOPICS.alerts, 0, at, one.model_dump_json().encode()) for at, one in enumerate(alerts))
-        )
-    )
+    writer.write(batch_of(*alerts))
     writer.close()
     for number, value in enumerate(events(0, 40)):
         labelled = json.dumps({**json.loads(value), "labels": {"app": "ab"[number % 2]}})

@@ -16,6 +16,7 @@ from aiokafka import AIOKafkaProducer
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import StoreDamagedError, StoreFullError
 from streams.kafka import reader
+from streams.kafka.record import Record
 from streams.settings.tree import Settings
 from streams.store import agent as agent_module
 from streams.store.agent import StoreAgent
@@ -24,7 +25,7 @@ from streams.store.records import Rows
 from streams.store.writer import StoreWriter
 from tests.integration.deadlines import until
 from tests.streams.results import START, scored
-from tests.streams.store.records import TOPICS, Record, result_record, task_record
+from tests.streams.store.records import TOPICS, result_record, task_record
 
 _TOPICS = {
     TOPICS.scores: 2,

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from schemas import Scored
 from streams.errors import BadFilterError, StoreDamagedError, StoreError, StoreFullError, TooSlowError
+from streams.kafka.record import Record
 from streams.store import charts, verdicts
 from streams.store.charts import HOUR_MS
 from streams.store.database import Snapshot, StoreReader, file_bytes, open_writer, set_aside
@@ -24,7 +25,7 @@ from streams.store.query import Filter, Filtered, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds
 from streams.store.writer import MAX_LABEL_VALUES, StoreWriter
 from tests.streams.results import START, at, numbered, scored
-from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record, task_record
+from tests.streams.store.records import TOPICS, StoreFile, batch_of, result_record, task_record
 
 
 def _drawn(snapshot: Snapshot) -> dict[str, Any]:
@@ -148,7 +149,8 @@ def test_a_slow_query_is_interrupted(store: StoreFile) -> None:
 
 
 def test_records_that_are_not_what_belongs_there_are_left_out(store: StoreFile) -> None:
-    bad = [Record("qa.scores", 0, number, value) for number, value in enumerate((b"{", b"{}", b"\xff", None))]
+    values = (b"{", b"{}", b"\xff", None)
+    bad = [Record("qa.scores", offset=number, value=value) for number, value in enumerate(values)]
     records = [*bad, result_record(scored(1, 4), 4)]
     assert batch_of(*records).unreadable == 3
     assert store.write(*records) == 1
@@ -160,7 +162,7 @@ def test_hostile_texts_are_kept_as_they_are(store: StoreFile) -> None:
     result = scored(1, 1, labels={"app'\0": evil.replace("\ud800", "")})
     task = task_record(result, answer="x")
     value = (task.value or b"").replace(b'"x"', b'"\'; DROP TABLE verdicts; --\\u0000\\u202e"')
-    store.write(result_record(result), Record(task.topic, 0, 1, value))
+    store.write(result_record(result), Record(task.topic, offset=1, value=value))
     with store.snapshot() as snapshot:
         found = verdicts.one(snapshot, result.result_id)
         assert found is not None
