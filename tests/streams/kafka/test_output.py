@@ -16,7 +16,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 from faust.exceptions import ProducerSendError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -221,6 +221,7 @@ def _bytes(letter: DeadLetter) -> int:
     return len(letter.model_dump_json().encode())
 
 
+@settings(max_examples=40)  # three kinds of values, three of keys, up to two headers
 @given(
     st.one_of(st.none(), st.binary(max_size=300), st.just(b"v" * 600_000)),
     st.one_of(st.none(), st.binary(max_size=300), st.just(b"k" * 300_000)),

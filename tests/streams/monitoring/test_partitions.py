@@ -7,6 +7,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,16 +31,16 @@ from tests.streams.results import at, scored, task_of
 
 
 def results(random: Random) -> list[Scored]:
-    """Return good results with a fall of one app in between."""
+    """Return good results with a fall of one app in between: all is over by 610."""
     out = []
-    for number in range(900):
+    for number in range(640):
         app = "ab"[number % 2]
         bad = 300 <= number < 500 and app == "a"
         out.append(scored(number, random.choice([1, 2] if bad else [4, 5, 5]), labels={"app": app}))
     return out
 
 
-async def observed(seed: int, *, count: int = 900) -> Broker:
+async def observed(seed: int, *, count: int = 640) -> Broker:
     """Return a broker with the observations of these results."""
     broker = Broker()
     for result in results(seeded(seed))[:count]:
@@ -54,9 +55,14 @@ async def handle(worker: PartitionMonitors, records: Iterable[Record]) -> None:
 
 def undisturbed(broker: Broker) -> list[Alert]:
     """Return the alerts of one monitor that reads all observations in order."""
+    return list(_undisturbed(tuple(record.value or b"" for record in broker.logs[OBSERVATIONS])))
+
+
+@cache
+def _undisturbed(values: tuple[bytes, ...]) -> tuple[Alert, ...]:
     alone = Monitor(CONFIG)
-    read = (Scored.model_validate_json(record.value or b"") for record in broker.logs[OBSERVATIONS])
-    return [alert for result in read for alert in alone.observe(result, result.times.judged_at)]
+    read = map(Scored.model_validate_json, values)
+    return tuple(alert for result in read for alert in alone.observe(result, result.times.judged_at))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -67,7 +73,7 @@ async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
     monkeypatch.setattr(module, "SAVE_OBSERVATIONS", 100)
     random, broker = seeded(seed), await observed(seed)
     # Some results are repeated, as after the kill of a judge.
-    for result in results(seeded(seed))[800:]:
+    for result in results(seeded(seed))[540:]:
         await broker.observation(result)
     log = broker.logs[OBSERVATIONS]
     committed = 0
@@ -135,7 +141,7 @@ async def test_without_any_state_the_observations_are_read_again(owners: tuple[i
     log, workers = broker.logs[OBSERVATIONS], [monitors(broker) for _ in range(2)]
     for place, owner in enumerate(owners):
         await handle(
-            workers[owner], log[300 * place : 300 * (place + 1) if place < len(owners) - 1 else None]
+            workers[owner], log[200 * place : 200 * (place + 1) if place < len(owners) - 1 else None]
         )
     assert broker.alerts == undisturbed(broker)
 
@@ -163,7 +169,7 @@ async def test_results_of_a_release_without_observations_are_learned() -> None:
     whole = Monitor(CONFIG)
     assert broker.alerts == [one for result in every for one in whole.observe(result, result.times.judged_at)]
     found = worker.snapshot(at(999)).series
-    assert [one.statuses["scored"] for one in found if not one.key.labels] == [31, 900]
+    assert [one.statuses["scored"] for one in found if not one.key.labels] == [31, 640]
 
 
 async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_time() -> None:
@@ -370,7 +376,7 @@ async def test_a_topic_restored_from_an_older_copy_counts_nothing_twice() -> Non
 async def test_an_error_of_the_broker_loses_no_alert(monkeypatch: pytest.MonkeyPatch) -> None:
     """An observation whose monitor cannot start, or whose alert cannot be written, is tried again."""
     monkeypatch.setattr(module, "RETRY_SECONDS", (0.0, 0.0))
-    broker, random = await observed(9), seeded(10)
+    broker, random = await observed(9, count=400), seeded(10)
     read, alert = broker.read, broker.alert
 
     def failing_read(*args: Any) -> AsyncIterator[Record]:
@@ -406,7 +412,7 @@ async def test_an_observation_that_always_fails_costs_itself_alone(monkeypatch: 
     worker = monitors(broker)
     await handle(worker, broker.logs[OBSERVATIONS])
     assert {one.kind for one in broker.alerts} == {"drop", "recovered"}
-    assert worker.snapshot(at(0)).series[0].statuses["scored"] == 899
+    assert worker.snapshot(at(0)).series[0].statuses["scored"] == 639
 
 
 async def test_what_is_not_live_is_not_forwarded() -> None:
