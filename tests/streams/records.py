@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,3 +44,23 @@ class Outbox:
 
     async def dead_letter(self, _: Any, reason: str, detail: str, **__: Any) -> None:
         self.letters.append((reason, detail))
+
+    def passed(self, topic: str) -> None:
+        """Count no record."""
+
+
+@dataclass
+class FakePast:
+    """A topic that is read again from a time on; it keeps what it was asked for."""
+
+    records: tuple[Record, ...] = ()
+    count: int = 4
+    asked: list[tuple[int, float, int]] = field(default_factory=list)
+
+    async def partitions(self, _: str) -> int:
+        return self.count
+
+    async def read_since(self, _: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
+        self.asked.append((partition, since, before))
+        for record in self.records:
+            yield record

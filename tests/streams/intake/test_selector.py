@@ -27,7 +27,7 @@ from streams.intake.selector import (
     sampling_policy,
 )
 from streams.settings.tree import Settings
-from tests.streams.intake.joining.test_traces import otlp_record
+from tests.streams.records import make_record
 
 ROUTES = (
     Route("coverage", EventCondition(has=("reference",))),
@@ -137,7 +137,7 @@ async def test_a_time_that_cannot_be_is_that_of_the_record() -> None:
     """The times of spans are the sender's: a trace of the year 9999 is as old as its record."""
     selector = Selector(SamplingPolicy(), (Route("tone"),), {"tone": build_metric("tone")})
     event = QAEvent(event_id="e", question="q", answer="a", occurred_at=datetime(9999, 1, 1, tzinfo=UTC))
-    place: Any = otlp_record(None)
+    place: Any = make_record(None, timestamp=1_795_291_000.0)
     (task,) = await selector.tasks(place, event, selector.select(event, None))
     assert task.occurred_at == datetime.fromtimestamp(place.timestamp, UTC)
 
@@ -184,7 +184,7 @@ async def test_events_wait_for_the_rates_of_the_past() -> None:
     counts: Any = SimpleNamespace(count_event=lambda *one: taken.append(one))
     intake = Intake(selector=selector, output=SimpleNamespace(passed=taken.append), counts=counts)  # type: ignore[arg-type]
     event = QAEvent(event_id="e", question="q", answer="a")
-    task = asyncio.create_task(intake.take(otlp_record(None), event, in_conversation=True))
+    task = asyncio.create_task(intake.take(make_record(None), event, in_conversation=True))
     await asyncio.sleep(0)
     assert not taken
     rates.set()

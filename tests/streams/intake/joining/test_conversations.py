@@ -22,8 +22,7 @@ from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Intake, Route, Selector
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
-from tests.streams.intake.joining.test_traces import FakePast, otlp_record
-from tests.streams.records import Outbox
+from tests.streams.records import FakePast, Outbox, make_record
 
 BOUNDS = JoinBounds(grace=0, idle=0.05, longest=600, groups=100, size=1_000_000)
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -48,7 +47,8 @@ def event(number: int, **fields: Any) -> QAEvent:
 
 
 def record(number: int, *, key: bytes | None = b"c-1", **fields: Any) -> Record:
-    return otlp_record(event(number, **fields).model_dump_json().encode(), key=key, offset=number)
+    value = event(number, **fields).model_dump_json().encode()
+    return make_record(value, key=key, offset=number, timestamp=START.timestamp())
 
 
 async def _read(one: Any) -> QAEvent:
@@ -67,7 +67,7 @@ class Stage:
         past: FakePast | None = None,
         bounds: JoinBounds = BOUNDS,
     ) -> None:
-        self.outbox = PassingOutbox()
+        self.outbox = Outbox()
         self.metrics = Metrics(CollectorRegistry())
         self.quiet = False
         """Whether everything is read."""
@@ -107,11 +107,6 @@ class Stage:
 
     def counts(self) -> dict[tuple[str, str], int]:
         return dict(self.metrics.event_counts())
-
-
-class PassingOutbox(Outbox):
-    def passed(self, _: str) -> None:
-        """Do nothing after an event."""
 
 
 async def eventually(done: Any) -> None:
@@ -239,5 +234,5 @@ async def test_records_have_to_be_keyed_by_conversation() -> None:
 
 async def test_a_record_that_is_no_event_is_set_aside() -> None:
     stage = Stage()
-    await ended(*stage.started(otlp_record(b"no")))
+    await ended(*stage.started(make_record(b"no", key=b"c-1", timestamp=START.timestamp())))
     assert stage.outbox.letters == [("undecodable", "no event")]

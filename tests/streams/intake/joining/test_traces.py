@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,7 @@ from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
 from tests.integration.deadlines import until
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
-from tests.streams.records import Outbox, make_record
+from tests.streams.records import FakePast, Outbox, make_record
 
 LONG = JoinBounds(grace=0.02, idle=0.1, longest=1, groups=100, size=1_000_000)
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
@@ -33,21 +32,6 @@ KEPT, DROPPED = "f" * 32, "0" * 31 + "1"
 
 
 otlp_record = partial(make_record, key=KEPT.encode(), topic="otlp_spans", timestamp=1_795_291_000.0)
-
-
-@dataclass
-class FakePast:
-    records: tuple[Record, ...] = ()
-    count: int = 4
-    asked: list[tuple[int, float, int]] = field(default_factory=list)
-
-    async def partitions(self, _: str) -> int:
-        return self.count
-
-    async def read_since(self, _: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
-        self.asked.append((partition, since, before))
-        for record in self.records:
-            yield record
 
 
 class Stage:
