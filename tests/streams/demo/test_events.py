@@ -46,7 +46,6 @@ def test_every_question_comes_up_once_a_lap() -> None:
 
 
 def test_good_answers_before_and_mostly_bad_ones_after() -> None:
-    """No answer is bad before the bad deployment, and about 80% are bad during it."""
 
     def bad_share(*, worse: bool) -> float:
         indexes = [index for index in range(1000) if index % 100 != 37]
@@ -62,10 +61,7 @@ def test_good_answers_before_and_mostly_bad_ones_after() -> None:
 
 
 def test_labels_say_what_was_deployed() -> None:
-    """An event is labelled with tenant, model and prompt version; the bad deployment changes the version.
-
-    Of seven events of a bounded run the first four (0 to 3, as 2 * 3 < 7) are from the good deployment.
-    """
+    """Of seven events the first four (0 to 3, as 2 * 3 < 7) are from the good deployment."""
     labels = made(5)["labels"]
     assert labels["model"] in MODELS
     assert labels["tenant"] in TENANTS
@@ -98,7 +94,7 @@ def test_the_endless_demo_goes_up_and_down(seconds: float, worse: bool) -> None:
 
 
 def test_lines_of_a_file_are_sent_as_they_are() -> None:
-    """The value is the unchanged line; the key is the event id if it can be read."""
+    """The key is the event id if it can be read."""
     lines = [b'{"event_id": "a", "x": 1 }', b"no json", b'{"event_id": 7}', b"[1]", b'{"event_id": ""}']
     records = list(file_records(lines))
     assert [record.key for record in records] == [b"a", None, None, None, None]
@@ -126,7 +122,6 @@ def _cited(line: str) -> set[int]:
 
 
 def test_the_set_is_large_and_varied_enough_and_small_enough_to_ship() -> None:
-    """Each question has the input of both metrics, with pages of its own."""
     assert 250_000 <= len(RAW) < 1_000_000
     assert len({question["id"] for question in ASKED}) == len(ASKED) >= 72
     apps = Counter(question["app"] for question in ASKED)
@@ -142,7 +137,7 @@ def test_the_set_is_large_and_varied_enough_and_small_enough_to_ship() -> None:
 
 
 def test_good_answers_cite_pages_that_have_their_numbers_and_bad_ones_do_not() -> None:
-    """Each line of a good answer is supported; a fifth of the bad ones cite no page, or a missing one."""
+    """A fifth of the bad ones cite no page, or a missing one."""
     unsupported: list[bool] = []
     for question in ASKED:
         pages = {int(name.removeprefix("Page-")) for name in question["context"]}

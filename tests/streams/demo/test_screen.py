@@ -157,7 +157,7 @@ def test_no_color_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipe_gets_plain_lines() -> None:
-    """Output to a pipe has no escape sequence and one line per incident, however often it is updated."""
+    """One line per incident, however often it is updated."""
     shown = view()
     text = piped(view(0, alerts=0, seconds=1, status={}), shown, shown)
     assert "\x1b" not in text
@@ -181,7 +181,7 @@ def test_an_incident_that_is_over_says_so() -> None:
 
 
 def test_a_judge_that_does_not_answer_is_named_instead_of_waiting() -> None:
-    """The view shows the reason in place of "waiting"; plain lines tell it once, and when it is over."""
+    """Plain lines tell it once, and when it is over."""
     trouble = "judge endpoint openai answered 402. Check the account's balance"
     assert "waiting for the first verdict" in drawn(view(0, alerts=0))
     text = drawn(view(0, alerts=0, trouble=trouble))
@@ -192,7 +192,6 @@ def test_a_judge_that_does_not_answer_is_named_instead_of_waiting() -> None:
 
 
 def test_hostile_text_is_shown_and_does_nothing() -> None:
-    """Control characters and markup in labels, reasons and summaries are escaped."""
     shown = view(20, alerts=0, label=HOSTILE)
     one = shown.status["verdicts"][0]
     one |= {"status": "failed", "score": None, "reason": f"content_refused: {HOSTILE}"}

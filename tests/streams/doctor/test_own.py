@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streams.doctor import own
 from streams.doctor.findings import Diagnosis, Finding, bad_settings, failed, not_tried, ok, warning
 from streams.doctor.own import examine_budget, examine_packs, examine_port, examine_process, examine_secrets
 from streams.settings.outputs import TelemetrySettings
@@ -49,7 +50,6 @@ def test_secrets_that_are_there(tmp_path: Path) -> None:
 
 
 def test_secrets_that_are_missing(tmp_path: Path) -> None:
-    """Each missing secret is a failure of its own, caused by the settings."""
     found = examine_secrets(
         settings(
             kafka={"security": SASL | {"password_file": tmp_path / "none"}},
@@ -70,7 +70,7 @@ def test_secrets_that_are_missing(tmp_path: Path) -> None:
 
 
 def test_secrets_that_are_too_short_are_a_warning() -> None:
-    """A secret that is too short to redact gives a warning; without judges it gives none."""
+    """They cannot be redacted."""
     given = settings(judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]})
     found = by_subject(examine_secrets(given, {"KEY": "EMPTY"}))
     assert found["judge.endpoints (main)"].outcome == "ok"
@@ -81,7 +81,6 @@ def test_secrets_that_are_too_short_are_a_warning() -> None:
 
 
 def test_packs(tmp_path: Path) -> None:
-    """A pack is ok, suspicious in its text or its worked example (warning), or unreadable (failure)."""
     good, odd, bad, untrue = (tmp_path / name for name in ("good.md", "odd.md", "bad.md", "untrue.json"))
     good.write_text("## System\nScore.\n\n## User\n{{ item.input }} {{ item.output_text }}\n")
     odd.write_text(
@@ -121,7 +120,6 @@ def test_packs(tmp_path: Path) -> None:
     ],
 )
 def test_budget(judge: dict[str, Any], expected: dict[str, str]) -> None:
-    """An unknown price and a missing limit are warnings; a limit in USD without a price is a failure."""
     found = examine_budget(settings(judge={"endpoints": [ENDPOINT], **judge}), {})
     assert {one.subject: one.outcome for one in found} == expected
 
@@ -150,8 +148,8 @@ def test_process(tmp_path: Path) -> None:
     assert found["cache"].outcome == "failed"
 
 
-async def test_port() -> None:
-    """A port is free, in use (which may pass), or at an address of another machine."""
+async def test_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own, "_LOOK_SECONDS", 0.05)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -166,7 +164,6 @@ async def test_port() -> None:
 
 
 async def test_an_exposed_or_closed_port_is_a_warning() -> None:
-    """A port open to all addresses without a password, or closed to the probes, gives a warning."""
     everywhere = "0.0.0.0"  # noqa: S104 - the tested address
     _, found = await examine_port(TelemetrySettings(host=everywhere, port=0), {})
     assert (found.outcome, found.remedy.partition(",")[0]) == ("warning", "set telemetry.basic_auth")
@@ -179,10 +176,7 @@ async def test_an_exposed_or_closed_port_is_a_warning() -> None:
 
 
 def test_the_sum() -> None:
-    """The exit code ignores warnings and prefers failures caused by the settings.
-
-    `may_pass` holds if each failure may pass.
-    """
+    """The exit code ignores warnings and prefers failures caused by the settings."""
     fine = (ok("port", "", "x"), warning("port", "", "x", "y"), not_tried("port", "", "z"))
     lasting, passing = failed("port", "", "x", "y"), failed("port", "", "x", "y", may_pass=True)
     wrong = bad_settings("secrets", "", "a: b; c; d")

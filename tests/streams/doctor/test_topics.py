@@ -81,7 +81,6 @@ def test_a_sound_topic_is_one_line() -> None:
 def test_each_fault_is_named(
     view: TopicView, need: TopicUse, more: dict[str, Any], outcome: str, words: str, may_pass: bool
 ) -> None:
-    """Each fault is one finding with a remedy; `may_pass` tells whether waiting may solve it."""
     ((found, detail, passes),) = judged(view, need, **more)
     assert (found, passes) == (outcome, may_pass)
     assert words in detail
@@ -100,7 +99,6 @@ def test_irrelevant_settings_are_not_checked() -> None:
 
 
 def test_topics_that_cannot_be_used() -> None:
-    """A topic may be missing, hidden or without a leader."""
     missing = TopicView("qa.events", 3)
     (found,) = check_topic(missing, None, READ, Expected(Settings(), 1))
     assert (found.outcome, found.detail, found.may_pass) == ("failed", "does not exist", True)

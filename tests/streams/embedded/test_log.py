@@ -72,11 +72,7 @@ def test_a_read_stops_before_too_many_bytes() -> None:
 
 
 def test_retention_deletes_the_oldest_batches() -> None:
-    """Retention deletes the oldest batches and always keeps the newest.
-
-    Three batches of one record fit: of ten, offsets 7, 8 and 9 remain. With a limit below one batch, only the
-    newest remains: the eleventh, at offset 10.
-    """
+    """Three batches fit: of ten, 7, 8 and 9 remain; with a limit below one batch, the newest."""
     partition = PartitionLog()
     for _ in range(10):
         _append(partition, _ONE, retention_bytes=3 * len(_ONE))
@@ -97,10 +93,7 @@ def test_a_batch_over_the_limit_is_refused_and_leaves_no_trace() -> None:
 
 
 def test_deleting_before_an_offset_inside_a_batch() -> None:
-    """Deleting before an offset inside a batch keeps the batch and moves the start of the log.
-
-    The log has two batches of three; offset 4 is inside the second.
-    """
+    """The log has two batches of three; offset 4 is inside the second."""
     partition = PartitionLog()
     for _ in range(2):
         _append(partition, record_batch(b"a", b"b", b"c"))
@@ -160,7 +153,6 @@ BAD_SETTINGS = (("max.message.bytes", "-1"), ("max.message.bytes", "much"), ("re
 def test_invalid_topics_are_not_created(
     topics: Topics, arguments: tuple[Any, ...], code: ErrorCode, words: str
 ) -> None:
-    """An invalid name, a number of partitions outside 1 to 10,000, or an invalid setting is refused."""
     with pytest.raises(RefusedError, match=words) as refused:
         topics.create(*arguments)
     assert refused.value.code is code
@@ -245,7 +237,6 @@ _BAD = {
 
 @pytest.mark.parametrize("data", _BAD.values(), ids=_BAD)
 def test_invalid_batches_are_refused(data: bytes) -> None:
-    """All data except one whole, non-transactional batch of format 2 with records is an INVALID_RECORD."""
     with pytest.raises(RefusedError) as refused:
         parse_header(data)
     assert refused.value.code is ErrorCode.INVALID_RECORD
@@ -258,7 +249,7 @@ def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
 
 
 def test_storing_changes_only_offset_and_epoch() -> None:
-    """Storing keeps all bytes that the checksum covers (from byte 21 on)."""
+    """From byte 21 on the checksum covers all."""
     batch = _stored(_GOOD, base_offset=77)
     assert struct.unpack_from(">qii", batch.data) == (77, len(_GOOD) - 12, 0)
     assert bytes(batch.data[16:]) == _GOOD[16:]
@@ -271,7 +262,6 @@ def test_storing_changes_only_offset_and_epoch() -> None:
     compression=st.sampled_from([0, GZIP]),
 )
 def test_a_time_is_found_as_by_looking_at_each_record(times: list[int], asked: int, compression: int) -> None:
-    """`find_time` returns the first record at or after the time, in any order of timestamps."""
     values = [b"some text that compresses, some text that compresses"] * len(times)
     batch = _stored(record_batch(*values, timestamps_ms=times, compression=compression), base_offset=50)
     expected = next(((time, 50 + index) for index, time in enumerate(times) if time >= asked), None)

@@ -194,7 +194,6 @@ def _read(reader: Reader, kind: str) -> Any:
 
 @given(st.lists(_VALUES))
 def test_what_is_written_is_read(values: list[tuple[str, Any]]) -> None:
-    """Each sequence of values is read back unchanged, and `size` is the number of bytes."""
     writer = Writer()
     for kind, value in values:
         _write(writer, kind, value)
@@ -227,7 +226,6 @@ def test_null_reads_as_nothing() -> None:
 
 
 def test_a_count_beyond_the_request_is_refused_before_memory_is_taken() -> None:
-    """An array of 2**31 - 1 items in a request of 5 bytes is refused."""
     reader = Reader(b"\x7f\xff\xff\xff\x00")
     with pytest.raises(MalformedRequestError, match="2147483647 items"):
         reader.array(reader.int8)

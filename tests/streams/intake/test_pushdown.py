@@ -79,7 +79,6 @@ def test_nothing_to_decide_needs_no_predicate() -> None:
 
 
 def test_the_key_alone_decides_without_the_body() -> None:
-    """Sampling by record key does not read the body; of a hundred keys at rate 0.5 some are kept."""
     policy = SamplingPolicy(default_rate=0.5, key="record_key")
     predicate = PushDown(policy, INGEST)
     kept = [predicate(untouchable(str(number).encode())) for number in range(100)]
@@ -101,14 +100,14 @@ def test_a_trace_header_alone_decides_without_the_body(trace_id: str, keep: bool
      body(labels={"tenant": [1]}), b"[" * 500, b" " * 1_001, b'{"question":"q","answer":"a"}'],
 )  # fmt: skip
 def test_what_cannot_be_read_is_delivered(value: bytes | None) -> None:
-    """Undecodable records are delivered, to become dead letters, even at rate 0 and with label rules."""
+    """They become dead letters, even at rate 0 and with label rules."""
     predicate = PushDown(SamplingPolicy(default_rate=0, rules=[NEVER]), INGEST)
     assert predicate(make_record(value))
     assert sum(predicate.skipped.values()) == 0
 
 
 def test_a_broken_event_whose_sampling_fields_say_skip_is_skipped() -> None:
-    """An invalid event is skipped if its sampling fields say so: question and answer are not read."""
+    """Question and answer are not read."""
     predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
     assert not predicate(make_record(orjson.dumps({"event_id": "e", "trace_id": LOW})))
 

@@ -80,7 +80,6 @@ def test_raising_a_rate_never_drops_an_event(first: float, second: float, event_
 def test_what_a_metric_keeps_is_part_of_what_sampling_keeps(
     rate: float, share: float, randomness: int
 ) -> None:
-    """A metric keeps a subset of the sampled events; its probability is the exact product of both rates."""
     event = Decision(
         randomness=randomness, rate=Fraction(rate), threshold=threshold(rate), stratum="s", policy="p"
     )
@@ -108,10 +107,7 @@ def test_the_trace_id_gives_its_last_56_bits() -> None:
 
 @pytest.mark.parametrize("trace_id", [None, "", "0" * 32, "x" * 32, TRACE.upper(), TRACE[:-1], f"{TRACE}\n"])
 def test_without_a_valid_trace_id_the_event_id_decides(trace_id: str | None) -> None:
-    """Without a valid trace id R is the hash of the event id.
-
-    Uninstrumented services send an id of zeros, which as randomness would drop all of their events.
-    """
+    """Uninstrumented services send an id of zeros, which as randomness would drop all of their events."""
     digest = hashlib.sha256(b"e").hexdigest()
     assert event_randomness("e", trace_id, "ot=rv:ffffffffffffff") == int(digest[:14], 16)
 
@@ -246,7 +242,6 @@ def test_metrics_and_lowered_rates_meet_the_upstream_threshold_too() -> None:
 
 @given(st.integers(0, RANGE - 1), st.floats(0.001, 1), st.integers(0, RANGE - 1))
 def test_equalizing_never_keeps_what_our_own_rate_would_not(randomness: int, rate: float, limit: int) -> None:
-    """Equalize keeps the same events as the policy alone; only the probability differs."""
     state = f"ot=th:{limit:014x}"
     ours = _decide(SamplingPolicy(default_rate=rate), randomness)
     both = _decide(SamplingPolicy(default_rate=rate, upstream="equalize"), randomness, state)

@@ -113,10 +113,7 @@ def test_why_an_event_has_no_task(
 
 
 def test_a_free_metric_has_its_own_rate() -> None:
-    """The rate of a free metric applies to all events, but for a stratum at rate 0.
-
-    R at a half is below 1 - 0.05 and above 1 - 0.75: coverage does not keep it and latency does.
-    """
+    """R at a half is below 1 - 0.05 and above 1 - 0.75: coverage does not keep it and latency does."""
     routes, event = (*ROUTES, FREE), {"reference": "r"}
     assert probabilities(select(event, RANGE // 2, 0.05, routes)) == {"latency": Fraction(3, 4)}
     assert probabilities(select(event, RANGE - 1, 0.5, routes)) == {
@@ -127,7 +124,7 @@ def test_a_free_metric_has_its_own_rate() -> None:
 
 
 def test_a_budget_does_not_lower_the_rate_of_free_metrics() -> None:
-    """A budget lowers the rates of judged metrics only: at a tenth of the rate they drop R at a half."""
+    """At a tenth of the rate the judged ones drop R at a half."""
     found = select({"reference": "r"}, RANGE // 2, 0.9, (*ROUTES, FREE), lambda *_: Fraction(1, 10))
     (one,) = found.assignments
     assert (one.metric, one.decision.policy) == ("latency", found.decision.policy)

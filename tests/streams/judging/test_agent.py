@@ -107,7 +107,6 @@ def test_uncited_answers_are_logged_once(metric: str, cites: Callable[[int], boo
 
 
 def test_calls_and_outages_are_counted_and_logged() -> None:
-    """Calls in flight, call seconds and the breaker are metrics; an outage is logged at start and end."""
     registry, clock = CollectorRegistry(), [10.0]
     watch = JudgeWatch(Metrics(registry), PriceTable(), print, now=lambda: clock[0])
     endpoint = {"endpoint": "primary"}
@@ -133,10 +132,7 @@ def test_calls_and_outages_are_counted_and_logged() -> None:
 
 
 def test_tokens_are_priced_and_what_no_result_carries_is_booked() -> None:
-    """Tokens of each call are priced; only calls without a verdict are booked.
-
-    1,000 tokens at 2 USD per million are 0.002 USD.
-    """
+    """1,000 tokens at 2 USD per million are 0.002 USD."""
     registry, booked = CollectorRegistry(), list[float | None]()
     prices = PriceTable(endpoints={"primary": ModelPrice(2.0, 8.0)})
     watch = JudgeWatch(Metrics(registry), prices, booked.append)

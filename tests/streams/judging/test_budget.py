@@ -174,7 +174,7 @@ def test_limits_hold_whatever_happens(steps: list[tuple[int, float, bool]], most
 
 async def test_verdicts_wait_for_the_next_budget_period() -> None:
     day = Day(calls=2)
-    day.now = MIDNIGHT - timedelta(seconds=1)
+    day.now = MIDNIGHT - timedelta(seconds=0.1)
     with capture_logs() as lines:
         await day.judge()
         await day.judge()
@@ -184,17 +184,13 @@ async def test_verdicts_wait_for_the_next_budget_period() -> None:
         assert day.spending.spent_ratio() == 1.0
         assert not any(task.done() for task in waiting)
         day.now += timedelta(seconds=2)
-        # The remaining wait is the last second of the day.
         await asyncio.wait_for(asyncio.gather(*waiting), 60)
     assert not day.deferring
-    assert [line["event"].split(",")[0] for line in lines] == [
-        "judging budget spent",
-        "judging budget available again",
-    ]
+    said = [line["event"].split(",")[0] for line in lines]
+    assert said == ["judging budget spent", "judging budget available again"]
 
 
 async def test_unused_reservations_are_released_at_once() -> None:
-    """A cached verdict, one without a call and a failed one release their reservation at once."""
     day = Day(calls=1)
     await day.judge(cached=True)
     with pytest.raises(RuntimeError):

@@ -70,11 +70,7 @@ async def judged(wanted: Settings, name: str, **texts: Any) -> Any:
 
 
 async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint() -> None:
-    """Answer and reference are embedded in one call, redacted; (3, 4) and (4, 3) have a cosine of 24/25.
-
-    1000 tokens at 2 USD per million cost 0.002 USD. The endpoint's parameters are sent, its limit on output
-    tokens is not.
-    """
+    """In one call, redacted; (3, 4) and (4, 3) have a cosine of 24/25; 1000 tokens at 2 USD a million."""
     body = embeddings([3, 4], [4, 3], tokens=1000)
     async with fake_openai(Answer(body=body)) as server:
         wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["b"]}}, redact=["emails"])
@@ -118,7 +114,7 @@ async def test_without_a_reference_nothing_is_asked() -> None:
 
 
 async def test_the_offline_judge_compares_words() -> None:
-    """The offline judge compares words: equal texts give 1, three shared words of five give 3/5."""
+    """Three shared words of five give 3/5."""
     event = {"question": "q", "answer": "the tower is in Paris", "reference": "the tower is not red"}
     async with Judge() as judge:
         one = await judge.score(event, EmbeddingSimilarity("near"))
@@ -130,7 +126,7 @@ async def test_the_offline_judge_compares_words() -> None:
 
 
 async def test_a_metric_has_a_model_of_its_own_at_the_endpoints_it_names() -> None:
-    """A metric's own model has its parameters and fingerprint, and not the endpoint's price."""
+    """With its parameters and fingerprint, and not the endpoint's price."""
     async with fake_openai(VERDICT) as server:
         metrics: dict[str, Any] = {
             "relevance": {"model": "large", "parameters": {"seed": 7}, "endpoints": ["b"]}
@@ -161,7 +157,6 @@ async def test_members_of_a_panel_have_it_too_and_other_metrics_do_not() -> None
 
 
 def test_several_models_of_one_endpoint_make_a_panel() -> None:
-    """Each model of a panel votes at each endpoint, once per sample."""
     panel = {"endpoints": ["b"], "models": ["large", "m-b", "small"], "samples": 2}
     wanted = settings(NOWHERE, {"relevance": {"panel": panel}})
     found = [(one.name, one.model) for one in judge_endpoints(wanted.judge, {}, wanted.metrics)]
@@ -244,7 +239,7 @@ async def test_the_settings_choose_the_cache(keeps: dict[str, Any], calls: int, 
 
 
 def test_prices_are_those_of_the_settings_else_published_and_unknown_ones_are_logged() -> None:
-    """An unknown price is logged once, with the remedy, and is not free; the offline judge is, silently."""
+    """Once, with the remedy; the offline judge is free."""
     cases: list[tuple[dict[str, Any], float | None, bool]] = [
         ({"usd_per_million_tokens": {"input": 0.1, "output": 0.2}}, 0.1, False),
         ({}, 0.4, False),
@@ -300,7 +295,7 @@ def test_a_paid_endpoint_needs_a_budget(values: dict[str, Any]) -> None:
 async def test_options_override_the_environment(
     env: dict[str, str], options: dict[str, str], address: str | None, model: str | None
 ) -> None:
-    """Options override address and model of the environment; a key alone means OpenAI's address."""
+    """A key alone means OpenAI's address."""
     found = await chosen_endpoint(env, **options)
     assert (found and (found.base_url, found.model)) == (address and (address, model))
     key = None if found is None or found.api_key is None else found.api_key.env
@@ -312,7 +307,7 @@ async def test_options_override_the_environment(
     [(("only",), ""), ((), "0 models (none)"), (("a", "b\x1b"), r"2 models (a, b\x1b)")],
 )
 async def test_the_only_model_is_taken(models: tuple[str, ...], problem: str) -> None:
-    """Several models, or none, are an error that lists them with control characters escaped."""
+    """Several models, or none, are listed with control characters escaped."""
     async with judge_server(lambda _: "", models=models) as server:
         env = {"OPENAI_BASE_URL": server.url}
         if not problem:

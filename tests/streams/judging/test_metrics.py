@@ -33,7 +33,7 @@ WORDS = "tests.judge.metrics.code.functions:words"
     ],
 )
 def test_a_code_metric_needs_few_settings(given: dict[str, Any], scale: tuple[float, float]) -> None:
-    """A code metric needs only its name if the defaults apply; its range is the check's or the settings'."""
+    """Its range is the check's or the settings'."""
     metric = build_metric("own", MetricSettings.model_validate(given))
     assert (metric.mode, metric.score_range) == ("code", scale)
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_built_is_named(given: dict[str, Any], problem: str) -> N
 
 
 def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
-    """The schema file is read when the metric is built; another schema is another scoring version."""
+    """Another schema is another scoring version."""
     file = tmp_path / "schema.json"
     versions = []
     for text in ('{"type": "object"}', '{"type": "array"}'):

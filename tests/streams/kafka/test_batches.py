@@ -13,7 +13,6 @@ from typing import Any
 import cramjam
 import google_crc32c
 import pytest
-from aiokafka import codec as codecs
 from aiokafka import codec as theirs
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.util import encode_varint
@@ -113,7 +112,7 @@ def _end(base: int, raw: bytes) -> int:
     return base + int(struct.unpack_from(">i", raw, 23)[0]) + 1
 
 
-PACKERS = (bytes, codecs.gzip_encode, codecs.snappy_encode, codecs.lz4_encode, codecs.zstd_encode)
+PACKERS = (bytes, theirs.gzip_encode, theirs.snappy_encode, theirs.lz4_encode, theirs.zstd_encode)
 
 
 def _holding(records: bytes, *, codec: int = 0, count: int = 3) -> bytes:
@@ -155,11 +154,7 @@ def _with_middle(body: bytes, *, codec: int = 0) -> bytes:
         (_body(1_000, b"two"), "undecodable", "its offset is 1000, and the batch ends at 2"),
         (_body(1, b"two", headers=1_001), "oversized", "it has 1001 headers, and at most 1000 are read"),
         # They would take 100 MB.
-        (
-            _body(1, b"two", headers=600_000, name=b"\xff"),
-            "oversized",
-            "it has 600000 headers, and at most 1000",
-        ),
+        (_body(1, b"two", headers=600_000, name=b"\xff"), "oversized", "it has 600000 headers, and at most"),
     ],
     ids=["header that is no UTF-8", "length of 100", "offset of a later batch", "headers", "many headers"],
 )
@@ -176,7 +171,7 @@ def test_a_record_that_cannot_be_read_is_unreadable_alone(
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
-    """A batch that cannot be decompressed is one unreadable record: offsets 5 to 7 are skipped, 8 is read."""
+    """Offsets 5 to 7 are skipped, 8 is read."""
     raw = bytearray(batch([b"v" * 50] * 3, 5, codec=codec))
     raw[61:] = b"\xff" * (len(raw) - 61)
     found, following = taken(signed(raw) + batch([b"next"], 8), 5)
@@ -187,10 +182,6 @@ def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
 
 
 def test_a_batch_whose_checksum_does_not_hold_is_fetched_again_before_it_is_given_up() -> None:
-    """A batch with a bad checksum is fetched CRC_TRIES times, then skipped as unreadable.
-
-    The batch before it is returned at once.
-    """
     damaged = bytearray(batch([b"lost"] * 2, 1))
     damaged[-3] ^= 1
     data = batch([b"before"], 0) + bytes(damaged) + batch([b"after"], 3)
@@ -219,12 +210,6 @@ def test_a_damaged_batch_header_moves_on_by_one_offset() -> None:
         taken(bytes(raw))
     found, offset = taken(bytes(raw))
     assert (found[0].offset, found[0].records, offset) == (0, 1, 1)
-
-
-def test_a_fetch_from_the_middle_of_a_batch_skips_what_was_read() -> None:
-    """Records before the requested offset are skipped, because a broker sends whole batches."""
-    found, offset = taken(batch([b"0", b"1", b"2"]), 2)
-    assert ([one.value for one in found], offset) == ([b"2"], 3)
 
 
 def test_the_bytes_of_the_batch_handed_out_last() -> None:
@@ -256,9 +241,8 @@ def test_a_reader_without_a_group_passes_over_what_cannot_be_read() -> None:
     """Its records are aiokafka's, and its position is the record's that it took last."""
     data = _with_middle(_body(1_000, b"two")) + batch([b"four"], 3)
     found, following = taken(data, key_deserializer=None)
-    assert [(one.topic, one.offset, one.value) for one in found] == [
-        *(("t", 0, b"one"), ("t", 2, b"three"), ("t", 3, b"four"))
-    ]
+    values = [(one.topic, one.offset, one.value) for one in found]
+    assert values == [("t", 0, b"one"), ("t", 2, b"three"), ("t", 3, b"four")]
     assert following == 4
 
 

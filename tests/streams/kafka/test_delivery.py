@@ -86,10 +86,6 @@ def test_agrees_with_the_obvious_model(data: st.DataObject) -> None:
     ],
 )
 def test_where_it_goes_on(offset: int, bounds: Bounds, expected: int) -> None:
-    """An offset in range stays; one before the log moves to its start.
-
-    One behind the log moves to the committed offset, or to the start.
-    """
     assert decide(offset, bounds) == expected
 
 
@@ -142,7 +138,6 @@ class _Group:
 
 
 async def test_the_log_has_the_start_offsets_of_a_new_group() -> None:
-    """At the default level the log has one line per configured topic with the setting and the offsets."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings(), stream)
     places = [TopicPartition(*place) for place in (("qa.events", 1), ("qa.events", 0), ("x", 0))]
@@ -176,12 +171,12 @@ def test_a_hanging_thread_does_not_block_the_end(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_reader_stops_while_it_gives_up_its_partitions() -> None:
-    """A reader stops although it has nothing to read, in which case aiokafka's stop would wait forever."""
-    async with EmbeddedBroker(topics={"t": 2}) as broker:
-        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        await producer.start()
+    """Although it has nothing to read, in which case aiokafka's stop would wait forever."""
+    async with (
+        EmbeddedBroker(topics={"t": 2}) as broker,
+        AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
         await producer.send_and_wait("t", b"one", partition=0)
-        await producer.stop()
         reader = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
 
         async def read(ranges: dict[int, tuple[int, int]]) -> list[bytes | None]:
@@ -200,13 +195,11 @@ async def test_a_fetch_that_waits_after_an_error_leaves_no_connection_open() -> 
         connections = list(consumer._client._conns.values())
         consumer._fetcher._pending_tasks.add(asyncio.create_task(asyncio.sleep(600)))
         await stop_consumer(consumer)
+        await stop_consumer(
+            AIOKafkaConsumer("events", bootstrap_servers=servers, group_id=None)
+        )  # not started
     assert connections
     assert not any(one.connected() for one in connections)
-
-
-async def test_a_consumer_that_did_not_start_is_stopped() -> None:
-    with broker_in_thread() as servers:
-        await stop_consumer(AIOKafkaConsumer("events", bootstrap_servers=servers, group_id=None))
 
 
 async def test_every_way_of_reading() -> None:
@@ -215,12 +208,7 @@ async def test_every_way_of_reading() -> None:
         EmbeddedBroker(topics={"t": 2}) as broker,
         AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
     ):
-        for value, partition, ms in (
-            (b"a", 0, 1_000),
-            (b"b", 0, 2_000),
-            (b"c", 0, 3_000),
-            (b"d", 1, 2_500),
-        ):
+        for value, partition, ms in ((b"a", 0, 1_000), (b"b", 0, 2_000), (b"c", 0, 3_000), (b"d", 1, 2_500)):
             await producer.send_and_wait("t", value, partition=partition, timestamp_ms=ms)
         reader = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         assert (await reader.partitions("t"), await reader.partitions("none")) == (2, 0)

@@ -182,7 +182,6 @@ async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settin
 
 
 async def test_a_dead_letter_waits_until_the_topic_accepts_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default the write waits until the topic's limit is raised, and `trouble` names the remedy."""
     monkeypatch.setattr(module, "TELL_AGAIN_SECONDS", 0.01)
     sender = _Sender(limit=10)
     output, _ = _output(sender)
@@ -230,7 +229,7 @@ def _bytes(letter: DeadLetter) -> int:
 def test_every_form_is_smaller_and_says_where_the_record_is(
     value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]]
 ) -> None:
-    """Each form is smaller than the one before and has position, reason and event id; the first is whole."""
+    """The first is whole."""
     forms = _forms(_record(value=value, key=key, headers=headers), detail="not JSON")
     assert (forms[0].value, forms[0].key, forms[0].truncated) == (value, key, False)
     assert {(one.topic, one.partition, one.offset, one.event_id) for one in forms} == {("t", 2, 5, "e1")}
@@ -249,7 +248,7 @@ def test_the_smallest_form_has_the_hash_and_nothing_that_grows() -> None:
 
 
 def test_a_huge_record_is_truncated_at_once() -> None:
-    """A record above WHOLE_BYTES is truncated at once, because its letter takes several times its memory."""
+    """Its letter takes several times its memory."""
     assert all(one.truncated for one in _forms(_record(value=b"v" * (WHOLE_BYTES + 1))))
 
 

@@ -80,7 +80,6 @@ def test_an_anchor_is_due_with_every_twentieth_live_result() -> None:
 
 
 def test_only_what_was_enrolled_last_is_valid() -> None:
-    """Anchors of an earlier evaluator are void, and what remains of an earlier enrolment."""
     old = [anchor(number, (4, 4, 4)) for number in range(3)]
     new = anchor(9, (4, 4, 4), fingerprint="f2", seconds=60)
     enrolment = Enrolment.of([*old, new])

@@ -177,7 +177,7 @@ def test_two_evaluators_are_never_blended() -> None:
 
 
 def test_a_silent_series_makes_room() -> None:
-    """A label value without results for a day is replaced by a new one; the overall series stays."""
+    """The overall series stays."""
     monitor = Monitor(MonitorConfig(labels=("app",), max_series=3))
     feed(monitor, [scored(1, 5, labels={"app": "old"}), scored(2, 5, labels={"app": "kept"})])
     later = SILENT_SECONDS + 1.5
@@ -249,7 +249,7 @@ def test_a_silent_series_is_not_exported() -> None:
 
 
 def test_the_same_results_give_the_same_alerts() -> None:
-    """Ids differ between drop and recovery; an alert survives JSON and links to the explorer, if known."""
+    """An alert survives JSON and links to the explorer, if known."""
     results = [*calm(40), *[scored(n, 1) for n in range(40, 70)], *calm(300, first=70)]
     alerts = feed(Monitor(PLAIN), results)
     assert [alert.kind for alert in alerts] == ["drop", "recovered"]

@@ -341,7 +341,7 @@ async def test_a_series_too_large_to_save_learns_anew(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("later", [0, 100, 600], ids=["empty", "shorter", "longer"])
 async def test_a_state_ahead_of_its_topic_blinds_nothing(later: int) -> None:
-    """After the observations were recreated, all new ones count, though their offsets begin again."""
+    """The observations were recreated: their offsets begin again."""
     broker = await observed(7, count=299)
     first, second = monitors(broker), monitors(broker)
     await handle(first, broker.logs[OBSERVATIONS])

@@ -43,7 +43,7 @@ def mean_of(law: Law) -> float:
 def test_the_interval_of_the_window_holds_with_strata_of_different_quality(
     strata: Sequence[tuple[float, float, Law]], an_hour: int
 ) -> None:
-    """In 19 of 20 hours the interval holds the product's mean, though a stratum may have no answer."""
+    """In 19 of 20 hours, though a stratum may have no answer."""
     random, series = seeded(15), Series(CONFIG.rules("tone"))
     truth = sum(share * mean_of(law) for share, _, law in strata)
     hours = hit = 0
@@ -71,7 +71,7 @@ def test_one_stratum_has_the_interval_of_wilson() -> None:
 
 
 def test_a_stratum_without_an_answer_widens_the_interval() -> None:
-    """The usual share of a silent stratum counts with the whole scale, and its usual mean."""
+    """Its usual share counts with the whole scale."""
     traffic = Traffic()
     for number in range(20):
         traffic.add("rare", WeightedSums().add(4, 0.01), number * 600.0)

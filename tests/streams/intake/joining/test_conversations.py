@@ -129,11 +129,7 @@ def _said(*texts: str) -> list[dict[str, str]]:
 
 
 def test_a_window_of_the_latest_messages_adds_what_is_new_in_it() -> None:
-    """Overlapping message windows are joined without duplicates; a repeated question stays twice.
-
-    The messages may contain the answer or end with the question. An event without messages adds its question
-    and answer.
-    """
+    """A repeated question stays twice; an event without messages adds its question and answer."""
     windows = [
         event(1, messages=_said("q1")),
         event(2, messages=_said("q1", "a1", "q2", "a2")),
@@ -166,10 +162,7 @@ def test_ten_thousand_events_are_joined_in_linear_time() -> None:
 
 
 async def test_each_event_is_judged_at_once_and_the_whole_when_it_is_idle() -> None:
-    """Each event is judged at once, and the conversation when it is idle; until then its records are held.
-
-    The conversation's task has all turns and the conversation's id.
-    """
+    """Until then its records are held."""
     stage = Stage()
     held = stage.started(record(1), record(2))
     await eventually(lambda: stage.held() == 2 and len(stage.tasks("tone")) == 2)
@@ -186,7 +179,7 @@ async def test_each_event_is_judged_at_once_and_the_whole_when_it_is_idle() -> N
 
 
 async def test_an_event_of_a_conversation_needs_no_metric_of_its_own() -> None:
-    """An event that only belongs to a conversation is skipped; without a conversation it is unroutable."""
+    """Without a conversation it is unroutable."""
     stage = Stage(single=())
     held = stage.started(record(1), record(2, conversation_id=None))
     await ended(held[1])
@@ -217,7 +210,7 @@ async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
 
 
 async def test_a_restart_reads_events_before_the_offset() -> None:
-    """After a restart the events before the committed offset are read again; a repeated event counts once."""
+    """A repeated event counts once."""
     stage = Stage(past=FakePast(records=(record(1), record(2))))
     held = stage.started(record(3), record(3))
     await eventually(lambda: stage.held() == 2)

@@ -50,7 +50,7 @@ def test_a_trace_is_closed_a_grace_after_its_root() -> None:
 
 
 def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
-    """A trace without a root is closed when idle; each record delays this, up to the longest age."""
+    """Each record delays this, up to the longest age."""
     join = Join(BOUNDS, is_complete=READER.is_complete)
     for now in range(0, 300, 50):
         add(join, "t", [span(now)], size=10, now=now)
@@ -72,10 +72,7 @@ def test_the_oldest_traces_are_closed_above_the_limits() -> None:
 
 
 def test_a_span_after_the_close_is_late() -> None:
-    """A span after the close is late and does not reopen the trace.
-
-    A reopened trace would replace the complete event with a partial one.
-    """
+    """A reopened trace would replace the complete event with a partial one."""
     join = Join(BOUNDS, is_complete=READER.is_complete)
     add(join, "t", [ROOT], size=10, now=0)
     assert closed(join, 5) == [("t", "root", 1)]
@@ -107,7 +104,7 @@ def test_recalled_spans_join_their_trace() -> None:
 
 
 def test_what_is_recalled_is_bounded() -> None:
-    """Recalled spans are limited to the same bytes as open traces; the oldest are dropped first."""
+    """By the same bytes as open traces; the oldest are dropped first."""
     join = Join(BOUNDS, is_complete=READER.is_complete)
     for number in range(5):
         recall(join, str(number), [span(1)], size=300, now=number)

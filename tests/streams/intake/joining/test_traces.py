@@ -173,10 +173,7 @@ async def test_unit_span_needs_no_keys_and_joins_nothing() -> None:
 
 
 async def test_traces_out_of_the_sample_finish_at_once_and_count_where_their_root_is() -> None:
-    """Traces outside the sample are finished at once and counted with their root's record.
-
-    At rate 0.5: R of the one trace is 2^56 - 1, of the other 1.
-    """
+    """At rate 0.5: R of the one trace is 2^56 - 1, of the other 1."""
     stage = Stage(rate=0.5)
     dropped = [make(DROPPED, key=DROPPED.encode()) for make in (children, root)]
     records = [children(), root(), *dropped]

@@ -135,7 +135,6 @@ def test_parts_are_counted(value: bytes | None, parts: int) -> None:
 
 
 async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
-    """A record of 10,000 objects is decoded, and its errors are reported, as in the worker's process."""
     said = [{"text": f"w{number}"} for number in range(10_000)]
     event = await OF_PARTS.read(_record(said=said))
     assert event.answer.split() == [one["text"] for one in said]

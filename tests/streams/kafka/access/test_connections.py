@@ -46,10 +46,7 @@ def kafka_of(**security: object) -> KafkaSettings:
 
 
 def test_a_worker_gives_up_when_every_connection_is_refused_for_long() -> None:
-    """Refused logins for 60 s without a successful one end the worker.
-
-    A successful login resets the time; errors that may pass do not count.
-    """
+    """For 60 s; a successful login resets the time, and errors that may pass do not count."""
     now = 0.0
     admission = Admission(kafka_of(**SCRAM, password_env="P"), now=lambda: now)
     given_up: list[KafkaAccessError] = []

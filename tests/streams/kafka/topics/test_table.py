@@ -2,9 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from generate.message_schemas import MESSAGES
+from streams.kafka.topics.grants import Grant, commands, worker_grants
 from streams.kafka.topics.table import (
     AGENTS,
+    ALL_AGENTS,
     OTLP_LOGS,
     TOPICS,
     WantedTopic,
@@ -85,14 +89,8 @@ def test_what_the_settings_say_counts() -> None:
 def test_the_topics_of_some_agents_are_planned_alone() -> None:
     names = [topic.name for topic in plan_topics(Settings(), ["monitor"])]
     assert names == [
-        "judge.tasks.coverage",
-        "judge.tasks.relevance",
-        "qa.dead-letters",
-        "qa.scores",
-        "qa.alerts",
-        "qa.observations",
-        "qa.anchors",
-        "qa.monitor-state",
+        *("judge.tasks.coverage", "judge.tasks.relevance", "qa.dead-letters", "qa.scores", "qa.alerts"),
+        *("qa.observations", "qa.anchors", "qa.monitor-state"),
     ]
 
 
@@ -131,7 +129,6 @@ def test_what_agents_do_with_topics() -> None:
 
 
 def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
-    """Each topic has a configured name, a retention unless compacted, and a known schema or none."""
     topics = TopicSettings()
     for kind in TOPICS:
         assert kind.names(topics, ["coverage"])[0]
@@ -149,3 +146,18 @@ def test_what_a_topic_holds_follows_from_its_name() -> None:
 def test_agents_apart_have_a_group_of_their_own() -> None:
     assert group_of("g", AGENTS) == "g"
     assert group_of("g", ("judge", "intake")) == "g.intake.judge"
+
+
+@pytest.mark.parametrize(
+    "parts", [AGENTS, ("intake",), ("judge",), ("monitor",), ("store",), ("intake", "judge")]
+)
+def test_every_needed_topic_has_a_grant(parts: tuple[str, ...]) -> None:
+    agents = [agent for agent in ALL_AGENTS if agent in parts]
+    grants = worker_grants(SETTINGS, group_of(SETTINGS.kafka.group_id, agents), agents)
+    topics = {grant.name for grant in grants if grant.resource == "topic"}
+    assert topics == {use.name for use in topic_uses(SETTINGS, agents)}
+
+
+def test_names_are_quoted_for_the_shell() -> None:
+    (line,) = commands([Grant("group", "a b", ("Read",))], "User:CN=x, O=y")
+    assert line.endswith("--allow-principal 'User:CN=x, O=y' --operation Read --group 'a b'")

@@ -79,7 +79,6 @@ def test_no_scores_no_numbers() -> None:
 
 
 def test_two_answers_give_the_whole_scale() -> None:
-    """With an effective count below three the interval is the whole scale."""
     assert WeightedSums.of([(5, 1.0), (5, 1.0)]).interval(lowest=1, highest=5) == (1, 5)
     assert WeightedSums.of([(5, 1.0)]).standard_error is None
     # One of ten answers has weight 1,000: the effective count is about 1.
@@ -87,7 +86,6 @@ def test_two_answers_give_the_whole_scale() -> None:
 
 
 def test_equal_scores_do_not_prove_that_there_are_no_others() -> None:
-    """Ten equal scores of 5 have spread 0, and an interval that extends towards the middle only."""
     sums = WeightedSums.of([(5, 1.0)] * 10)
     assert sums.standard_error == 0
     ends = sums.interval(lowest=1, highest=5)

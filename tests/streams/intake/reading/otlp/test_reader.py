@@ -158,7 +158,7 @@ def test_fields_of_json_may_be_null_and_ids_base64() -> None:
 
 
 def test_json_is_read_with_numbers_of_any_form() -> None:
-    """JSON may use integers or floats for numbers; names of the schema (resource_spans) are refused."""
+    """Names of the schema (resource_spans) are refused."""
     written = request(span(1, "call", said(ANSWER) | {"metadata": json.dumps({"serviceTier": "gold"})}))
     with pytest.raises(DecodeError, match="got resource_spans"):
         READER.heads(written.replace(b"resourceSpans", b"resource_spans"))
@@ -287,10 +287,7 @@ def test_an_invalid_array_attribute_is_empty() -> None:
 
 
 def test_log_records_of_a_span_are_its_events_each_once() -> None:
-    """Log records become events of their span, each once, in any order.
-
-    Of a span that arrived twice, the one with more attributes is kept.
-    """
+    """In any order; of a span that arrived twice, the one with more attributes is kept."""
 
     def log(name: str, end: int) -> Span:
         return Span(ONES, "a", "", "", name, "", {}, {"n": name}, end=end, is_log=True)

@@ -63,10 +63,7 @@ def test_the_records_of_all_topics_tell_the_same() -> None:
 
 
 def test_unit_span_makes_an_event_of_each_call() -> None:
-    """Unit `span` gives ten events for the ten calls.
-
-    Langfuse recorded one call in two layers, of which the outer one is used.
-    """
+    """Langfuse recorded one of the ten calls in two layers, of which the outer one is used."""
     events = events_of(topic("otlp_spans"), "span")
     assert len(events) == 10
     assert {event.answer for event in events} == {ANSWER}

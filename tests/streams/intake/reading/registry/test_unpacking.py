@@ -92,7 +92,7 @@ def message(
 async def test_avro_is_read_with_the_schemas_that_its_schema_names(
     registry: FakeRegistry, unpacking: Unpacking
 ) -> None:
-    """Avro is decoded with referenced schemas and logical types; concurrent records fetch a schema once."""
+    """Concurrent records fetch a schema once."""
     named = {"name": "qa.Page", "subject": "pages/v", "version": 2}
     registry.add("ids/7", json.dumps(EVENT), references=[named])
     registry.add("subjects/pages%2Fv/versions/2", json.dumps(PAGE))
@@ -179,10 +179,7 @@ async def test_a_mismatch_names_the_schema_id(
 
 
 async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: FakeRegistry) -> None:
-    """An unknown schema id is retried, as a new schema may not have reached all nodes.
-
-    After the timeout the id is refused without a request for a while.
-    """
+    """A new schema may not have reached all nodes."""
     now = 0.0
     unpacking = Unpacking(RegistryClient(registry.url), unknown_seconds=60, clock=lambda: now)
     reading = asyncio.create_task(unpacking.json(framed(3, b"{}"), ()))
@@ -203,7 +200,7 @@ async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: Fak
 
 
 async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -> None:
-    """A registry outage delays reading and is reported; without `patient` it raises ReaderDownError."""
+    """Without `patient` it raises ReaderDownError."""
     registry.add("ids/3", "{}", "JSON")
     registry.down = True
     patient = Unpacking(RegistryClient(registry.url, auth="Bearer t"), unknown_seconds=0)
@@ -223,7 +220,6 @@ async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -
 
 
 def test_hostile_avro_ends() -> None:
-    """Recursive Avro records are read to a limited depth; arrays of zero-byte items are refused."""
     node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
     read = AvroSchema(json.dumps(node)).read
     assert json.loads(read(b"\x02\x02\x00")) == {"next": {"next": {"next": None}}}
