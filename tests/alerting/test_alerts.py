@@ -29,7 +29,6 @@ from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
 from tests.integration.stage import Stage
 from tests.streams.cli.processes import Service, running
-from tests.streams.randomness import seeded
 from tests.streams.results import scored
 from tests.threaded_broker import broker_in_thread
 
@@ -60,7 +59,7 @@ def _swinging(_: Random, number: int) -> tuple[str, float]:
 
 def _results(seed: int, law: Callable[[Random, int], tuple[str, float]]) -> list[Scored]:
     """Return a fortnight's results of a law, which gives the app and the share of bad answers."""
-    random, results = seeded(seed), []
+    random, results = Random(seed), []
     for number in range(_DAYS * _A_DAY):
         app, bad_share = law(random, number)
         score = random.choice((1, 2, 2, 3) if random.random() < bad_share else (4, 4, 5, 5, 5))

@@ -9,24 +9,14 @@ import trustme
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A certificate and its key as files.
-
-    Attributes:
-        certificate: PEM, followed by the intermediate certificates.
-        key: PEM.
-    """
+    """PEM files; the intermediate certificates follow the certificate."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """A certificate authority that writes certificates to files.
-
-    Args:
-        folder: Where it writes.
-        name: Stem of its own file.
-    """
+    """A certificate authority that writes its own certificate and those that it issues to a folder."""
 
     def __init__(self, folder: Path, name: str = "ca") -> None:
         self._ca = trustme.CA()
@@ -36,12 +26,7 @@ class Authority:
         self._ca.cert_pem.write_to_path(self.file)
 
     def issue(self, files: str, *names: str) -> Files:
-        """Issue a certificate for host names; existing files are replaced, as a rotated secret is.
-
-        Args:
-            files: Stem of the file names.
-            names: Hosts; by default 127.0.0.1 and localhost.
-        """
+        """Issue a certificate for hosts; existing files of this stem are replaced, as a rotated secret is."""
         leaf = self._ca.issue_cert(*(names or ("127.0.0.1", "localhost")))
         made = Files(self._folder / f"{files}.pem", self._folder / f"{files}.key")
         _replace(made.key, leaf.private_key_pem.bytes())

@@ -22,29 +22,24 @@ START = datetime(2025, 3, 14, 14, 0, tzinfo=UTC)
 
 
 def at(seconds: float) -> datetime:
-    """Return the moment this many seconds after START."""
     return START + timedelta(seconds=seconds)
 
 
 def scored(number: int, score: int, *, justification: str = "Because.", **common: Any) -> Scored:
-    """Return a scored result."""
     verdict = {"score": score, "justification": justification}
     return Scored.model_validate({**_common(number, **common), "score": score, "verdict": verdict})
 
 
 def numbered(number: int, value: float, **common: Any) -> Scored:
-    """Return a scored result whose value is a fraction."""
     found = {"score": round(value), "kind": "number", "value": value, "verdict": {"score": value}}
     return Scored.model_validate({**_common(number, **common), **found})
 
 
 def unscored(number: int, **common: Any) -> Unscored:
-    """Return an unscored result (no claims)."""
     return Unscored.model_validate({**_common(number, **common), "reason": "no_claims"})
 
 
 def failed(number: int, **common: Any) -> Failed:
-    """Return a failed result (content refused)."""
     return Failed.model_validate(
         {**_common(number, **common), "error_type": "content_refused", "detail": "the filter said no"}
     )
@@ -64,7 +59,6 @@ def alert(alert_id: str, kind: str = "drop", seconds: float = 0, **fields: Any) 
 
 
 def task_of(result: Scored | Unscored | Failed, **texts: Any) -> JudgeTask:
-    """Return the task of a result."""
     names = ("result_id", "event_id", "metric", "source", "labels", "sampling")
     common = {name: getattr(result, name) for name in names} | {"question": "Why?", "answer": "Because."}
     times = {"occurred_at": result.times.occurred_at, "sampled_at": START}

@@ -26,7 +26,6 @@ def _classes(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("module", [judge.errors, streams.errors], ids=lambda module: str(module.__name__))
 def test_the_docstring_shows_every_error(module: object) -> None:
-    """The docstring lists exactly the classes of the module."""
     shown = set(re.findall(r"\b([A-Z]\w*Error)\b", str(module.__doc__)))
     values = vars(module).items()
     defined = {name for name, one in values if isinstance(one, type) and issubclass(one, Exception)}
@@ -37,34 +36,18 @@ def test_the_docstring_shows_every_error(module: object) -> None:
     ("room", "own"),
     [
         # Errors that a room raises and catches itself, or that belong to a protocol of its own.
-        (
-            "streams",
-            {
-                *("cli/running.py", "embedded/wire.py", "intake/reading/registry/client.py"),
-                "kafka/decoding.py",
-                *("sinks/base.py",),
-            },
-        ),
+        ("streams", "cli/running embedded/wire intake/reading/registry/client kafka/decoding sinks/base"),
         (
             "judge",
-            {
-                *(
-                    "endpoints/connection.py",
-                    "endpoints/payloads.py",
-                    "evaluate/limited.py",
-                    "metrics/base.py",
-                ),
-                *("text/plain_yaml.py",),
-            },
+            "endpoints/connection endpoints/payloads evaluate/limited metrics/base text/plain_yaml",
         ),
     ],
 )
-def test_errors_are_defined_in_one_file(room: str, own: set[str]) -> None:
-    """Public error classes are defined in one file of the package."""
+def test_errors_are_defined_in_one_file(room: str, own: str) -> None:
     elsewhere = {
-        str(file.relative_to(ROOT / room))
+        str(file.relative_to(ROOT / room).with_suffix(""))
         for file in (ROOT / room).rglob("*.py")
         if file.name != "errors.py" or file.parent != ROOT / room
         if _classes(file)
     }
-    assert elsewhere - own == set()
+    assert elsewhere - set(own.split()) == set()

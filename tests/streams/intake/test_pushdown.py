@@ -41,10 +41,6 @@ class Untouchable(Record):
         raise AssertionError("the body was read")
 
 
-def untouchable(key: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Any:
-    return Untouchable(key, headers)
-
-
 def body(**fields: Any) -> bytes:
     return orjson.dumps({"event_id": "e", "question": "q", "answer": "a"} | fields)
 
@@ -75,13 +71,14 @@ def pushed(predicate: PushDown, record: Record) -> tuple[bool, SkipReason | None
 def test_nothing_to_decide_needs_no_predicate() -> None:
     assert INGEST.push_down(SamplingPolicy()) is None
     assert INGEST.push_down(SamplingPolicy(rules=[GOLD])) is None
-    assert INGEST.push_down(SamplingPolicy(default_rate=0.5)) is not None
+    assert INGEST.push_down(SamplingPolicy(default_rate=0.999)) is not None
+    assert INGEST.push_down(SamplingPolicy(default_rate=0, rules=[GOLD])) is not None
 
 
 def test_the_key_alone_decides_without_the_body() -> None:
     policy = SamplingPolicy(default_rate=0.5, key="record_key")
     predicate = PushDown(policy, INGEST)
-    kept = [predicate(untouchable(str(number).encode())) for number in range(100)]
+    kept = [predicate(Untouchable(str(number).encode())) for number in range(100)]
     expected = [policy.decide(event_id="e", labels={}, record_key=str(n).encode()).keep for n in range(100)]
     assert kept == expected
     assert 0 < sum(kept) < 100
@@ -91,7 +88,7 @@ def test_the_key_alone_decides_without_the_body() -> None:
 @pytest.mark.parametrize(("trace_id", "keep"), [(LOW, False), (HIGH, True)])
 def test_a_trace_header_alone_decides_without_the_body(trace_id: str, keep: bool) -> None:
     predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
-    assert predicate(untouchable(b"k", [traceparent(trace_id)])) is keep
+    assert predicate(Untouchable(b"k", [traceparent(trace_id)])) is keep
 
 
 @pytest.mark.parametrize(

@@ -158,13 +158,6 @@ def test_policies_are_named_by_what_they_say() -> None:
     assert SamplingPolicy(rules=[GOLD]).name == SamplingPolicy(rules=[GOLD]).name
 
 
-def test_policies_that_leave_nothing_to_decide() -> None:
-    assert SamplingPolicy().keeps_all
-    assert SamplingPolicy(rules=[GOLD]).keeps_all
-    assert not SamplingPolicy(default_rate=0.999).keeps_all
-    assert not SamplingPolicy(default_rate=0, rules=[GOLD]).keeps_all
-
-
 # Upstream samplers
 
 
@@ -257,7 +250,7 @@ def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, state
 
     Half of the answers score 2 and arrive at 100%, half score 4 and arrive at 25%: the true mean is 3, and
     the mean of the arrivals (2 + 0.25 * 4) / 1.25 = 2.4. Consistent samplers state their threshold in `th`,
-    others a probability. =>
+    others a probability.
     """
     policy = SamplingPolicy(default_rate=0.5, upstream=upstream)  # type: ignore[arg-type] # one of the two
     source = random.Random(21)

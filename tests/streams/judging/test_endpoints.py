@@ -320,10 +320,6 @@ async def test_the_only_model_is_taken(models: tuple[str, ...], problem: str) ->
         assert problem in str(caught.value)
         with pytest.raises(JudgeUnavailableError, match=r"status 404; set OPENAI_MODEL"):
             await chosen_endpoint({"OPENAI_BASE_URL": f"{server.url}/elsewhere"})
-
-
-async def test_a_refused_connection_is_an_outage() -> None:
-    """Nothing listens on port 1."""
     with pytest.raises(JudgeUnavailableError, match="does not answer"):
         await chosen_endpoint({"OPENAI_BASE_URL": NOWHERE})
 

@@ -21,16 +21,10 @@ NEEDED = {
     "aiokafka.client.AIOKafkaClient": {"fetch_all_metadata", "force_metadata_update"},
     "aiokafka.conn": {"READER_LIMIT"},
     "aiokafka.conn.AIOKafkaConnection": {
-        "_create_reader_task",
-        "_reader",
-        "_requests",
-        "_send_sasl_token",
-        "_writer",
+        "_create_reader_task", "_reader", "_requests", "_send_sasl_token", "_writer",
     },
     "aiokafka.admin.AIOKafkaAdminClient": {"_client"},
-    "aiokafka.consumer.consumer.AIOKafkaConsumer": {
-        "_client", "_coordinator", "_fetcher",
-    },
+    "aiokafka.consumer.consumer.AIOKafkaConsumer": {"_client", "_coordinator", "_fetcher"},
     "aiokafka.consumer.fetcher": {"MemoryRecords", "READ_COMMITTED", "PartitionRecords"},
     "aiokafka.consumer.fetcher.Fetcher": {"close"},
     "aiokafka.consumer.fetcher.PartitionRecords": {
@@ -41,19 +35,12 @@ NEEDED = {
     "aiokafka.consumer.group_coordinator.GroupCoordinator": {"_send_req"},
     "aiokafka.record.default_records": {"DefaultRecordBatch", "gzip_decode", "zstd_decode"},
     "aiokafka.record._crecords.default_records": {
-        "gzip_decode",
-        "lz4_decode",
-        "snappy_decode",
-        "zstd_decode",
+        "gzip_decode", "lz4_decode", "snappy_decode", "zstd_decode",
     },
     "faust.App": {"_consumer", "_crash", "_crashed", "_create_directories", "crash"},
     "faust.streams": {"_CStreamIterator"},
     "faust.transport.drivers.aiokafka.AIOKafkaConsumerThread": {
-        "_consumer",
-        "_create_worker_consumer",
-        "_ensure_consumer",
-        "close",
-        "on_thread_stop",
+        "_consumer", "_create_worker_consumer", "_ensure_consumer", "close", "on_thread_stop",
     },
     "faust.transport.drivers.aiokafka.Consumer": {"_new_consumer_thread", "_thread"},
     "faust.transport.drivers.aiokafka.Producer": {

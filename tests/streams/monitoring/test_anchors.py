@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import timedelta
 from math import sqrt
+from random import Random
 from statistics import median
 from typing import Literal
 
@@ -16,7 +17,6 @@ from schemas import Alert, Anchor, Evaluator, Scored
 from streams.monitoring.anchors import EVERY, AnchorWatch, Enrolment, anchor_id, clipped_mean, first_error
 from streams.monitoring.config import MonitorConfig, mean_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
-from tests.streams.randomness import seeded
 from tests.streams.results import START, at, scored, task_of
 
 LITTLE, MUCH, UNEQUAL, SKEWED = simulation.LAWS
@@ -127,7 +127,7 @@ def test_first_means_that_are_too_high_by_chance_are_no_shift(
     """The true mean is 0.25 below the first means: 1.8 errors of 20 anchors with a variance of 1, 0.141."""
     monkeypatch.setattr("streams.monitoring.anchors.ERRORS_TOLERATED", errors)
     enrolment = Enrolment.of([anchor(number, (3, 4, 5)) for number in range(20)])
-    anchors, watch, random = list(enrolment.anchors.values()), watched(enrolment), seeded(1)
+    anchors, watch, random = list(enrolment.anchors.values()), watched(enrolment), Random(1)
     for number in range(5_000):
         watch.add(anchors[number % 20], random.choice((3, 4, 4, 4)), at(number))
     assert watch.error == pytest.approx(0.141, abs=1e-3)

@@ -99,10 +99,7 @@ def test_amount_goodness_and_back() -> None:
     assert [share.amount(score) for score in (1, 2, 3)] == [1, 1, 0]
     assert (share.goodness(1), share.goodness(3)) == (0, 1)
     assert share.reported(0.9) == pytest.approx(0.1)
-
-
-def test_labels_are_watched_by_their_share_and_clusters_by_their_mean() -> None:
-    """A higher share of 2 or 3, the numbers of two labels, is worse; scores have their mean amount."""
+    # A higher share of 2 or 3, the numbers of two labels, is worse; a cluster has its mean amount.
     unsafe = Measure(name="share_of_unsafe", worse="up", min_change=0.05, among=frozenset({2.0, 3.0}))
     assert (unsafe.goodness(2), unsafe.goodness(1)) == (0, 1)
     assert unsafe.amount((1, 2, 3, 1)) == 0.5

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from schemas import Alert, Failed, Scored, Unscored
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import SILENT_SECONDS, Monitor, MonitorSnapshot, gauges_of
 from streams.monitoring.series import Series
-from tests.streams.randomness import seeded
 from tests.streams.results import START, at, failed, numbered, scored, unscored
 
 PLAIN = MonitorConfig(labels=(), baseline_samples=20, shares={"relevance": (), "coverage": ()})
@@ -122,7 +122,7 @@ def test_a_recovery_and_a_second_drop_are_alerts() -> None:
 
 
 def test_scores_around_the_limit_do_not_flap() -> None:
-    random = seeded(4)
+    random = Random(4)
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     feed(monitor, [scored(n, 1) for n in range(50)])
     assert only(monitor).mean.state == "dropped"

@@ -26,7 +26,6 @@ from streams.monitoring.monitor import Monitor
 from streams.monitoring.partitions import PartitionMonitors
 from streams.monitoring.statistics import baseline, detectors, estimators, season, strata
 from tests.streams.monitoring.broker import CONFIG, OBSERVATIONS, SCORES, STATES, TASKS, Broker, monitors
-from tests.streams.randomness import seeded
 from tests.streams.results import at, scored, task_of
 
 
@@ -43,7 +42,7 @@ def results(random: Random) -> list[Scored]:
 async def observed(seed: int, *, count: int = 640) -> Broker:
     """Return a broker with the observations of these results."""
     broker = Broker()
-    for result in results(seeded(seed))[:count]:
+    for result in results(Random(seed))[:count]:
         await broker.observation(result)
     return broker
 
@@ -71,9 +70,9 @@ async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
 ) -> None:
     """After kills between any writes, each next worker continues at or before the committed offset."""
     monkeypatch.setattr(module, "SAVE_OBSERVATIONS", 100)
-    random, broker = seeded(seed), await observed(seed)
+    random, broker = Random(seed), await observed(seed)
     # Some results are repeated, as after the kill of a judge.
-    for result in results(seeded(seed))[540:]:
+    for result in results(Random(seed))[540:]:
         await broker.observation(result)
     log = broker.logs[OBSERVATIONS]
     committed = 0
@@ -101,7 +100,7 @@ async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
 @pytest.mark.parametrize("kills", [1, 4])
 async def test_killed_amid_a_burst_no_task_is_written_twice(kills: int) -> None:
     """Each worker dies after some tasks; the next one reads the observations again and writes the rest."""
-    broker, random = Broker(logs={TASKS: []}), seeded(kills)
+    broker, random = Broker(logs={TASKS: []}), Random(kills)
     for number in range(600):
         one = scored(number, random.choice([4, 5]) - 2 * (number >= 400))
         place = Source(topic=TASKS, partition=0, offset=len(broker.logs[TASKS]))
@@ -158,7 +157,7 @@ async def test_results_of_a_release_without_observations_are_learned() -> None:
     """Of each metric: before the first observation the earlier release finished 250 results and 30 of another
     metric, and this one another 100.
     """
-    broker, every = Broker(finished_scores=380), results(seeded(3))
+    broker, every = Broker(finished_scores=380), results(Random(3))
     others = [scored(number, 4, metric="coverage") for number in range(31)]
     for result in (*others[:30], *every):
         broker.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
@@ -174,7 +173,7 @@ async def test_results_of_a_release_without_observations_are_learned() -> None:
 
 async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_time() -> None:
     """A result judged earlier and forwarded later is observed when it arrives, after a restart too."""
-    every = results(seeded(6))
+    every = results(Random(6))
     order = [*every[40:80], *every[:40], *every[80:]]
     broker = Broker()
     for result in every:
@@ -265,7 +264,7 @@ OBJECTS = [
 
 def of_two_strata() -> list[Scored]:
     """Return results of which a quarter is sampled by conversations, at half the rate."""
-    out = results(seeded(2))
+    out = results(Random(2))
     for number in range(0, len(out), 4):
         sampling = Sampling(probability=0.5, stratum="gold", policy="p", cluster=f"{number // 40:014x}")
         out[number] = out[number].model_copy(update={"sampling": sampling})
@@ -367,7 +366,7 @@ async def test_a_topic_restored_from_an_older_copy_counts_nothing_twice() -> Non
     await handle(first, broker.logs[OBSERVATIONS])
     await first.save()
     del broker.logs[OBSERVATIONS][150:]
-    for result in results(seeded(8))[200:260]:
+    for result in results(Random(8))[200:260]:
         await broker.observation(result)
     await handle(second, broker.logs[OBSERVATIONS])
     assert [one.statuses["scored"] for one in second.snapshot(at(0)).series] == [260, 130, 130]
@@ -376,7 +375,7 @@ async def test_a_topic_restored_from_an_older_copy_counts_nothing_twice() -> Non
 async def test_an_error_of_the_broker_loses_no_alert(monkeypatch: pytest.MonkeyPatch) -> None:
     """An observation whose monitor cannot start, or whose alert cannot be written, is tried again."""
     monkeypatch.setattr(module, "RETRY_SECONDS", (0.0, 0.0))
-    broker, random = await observed(9, count=400), seeded(10)
+    broker, random = await observed(9, count=400), Random(10)
     read, alert = broker.read, broker.alert
 
     def failing_read(*args: Any) -> AsyncIterator[Record]:
@@ -433,7 +432,7 @@ async def test_each_anchor_is_written_once_also_after_a_kill() -> None:
     """The second worker counts again what the first had counted but not saved, and writes only the third."""
     broker = await observed(1, count=65)
     task = task_of(scored(7, 4))
-    (fingerprint,) = {result.evaluator.fingerprint for result in results(seeded(1))}
+    (fingerprint,) = {result.evaluator.fingerprint for result in results(Random(1))}
     evaluator = scored(7, 4, fingerprint=fingerprint).evaluator
     anchor = Anchor(
         anchor_id=task.result_id, metric=task.metric, task=task, evaluator=evaluator, scores=(4.0, 4.0, 4.0),

@@ -15,7 +15,6 @@ from streams.monitoring.monitor import Monitor, build_alert
 from streams.monitoring.series import Series, SeriesKey
 from streams.monitoring.suspicion import AGAIN_SECONDS, Cusum, Suspicions
 from streams.monitoring.watch import Change, Sample
-from tests.streams.randomness import seeded
 from tests.streams.results import START, at, scored
 
 GOOD = [5] * 14 + [4] * 4 + [3, 1]  # mean 4.5, 5% of at most 2
@@ -45,7 +44,7 @@ good = level(*GOOD)
 
 
 def test_a_changed_share_is_a_drop_at_an_equal_mean() -> None:
-    random, series = seeded(1), Series(RULES)
+    random, series = Random(1), Series(RULES)
     assert run(series, level(4, 5), range(1000), random) == []
     changes = run(series, level(*[5] * 7, 1), range(1000, 1400), random)
     assert [(change.kind, change.measure.name) for _, change in changes] == [("drop", "share_at_most_2")]
@@ -57,7 +56,7 @@ def test_a_changed_share_is_a_drop_at_an_equal_mean() -> None:
 
 def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
     """The mean falls from 4.5 to 3, and after 500 answers to 1.5."""
-    random, series = seeded(2), Series(MEAN_ALONE)
+    random, series = Random(2), Series(MEAN_ALONE)
     assert run(series, good, range(500), random) == []
     changes = run(series, level(2, 3, 4), range(500, 1000), random)
     changes += run(series, level(1, 2), range(1000, 1300), random)
@@ -71,7 +70,7 @@ def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
 
 def test_a_change_of_the_mix_is_not_a_drop() -> None:
     """App "weak" always has 3 and the other 4.75; the share of "weak" goes from a fifth to four fifths."""
-    random, series = seeded(3), Series(RULES)
+    random, series = Random(3), Series(RULES)
 
     def mixed(share: float) -> Draw:
         def draw(random: Random, number: int) -> Sample:
@@ -99,7 +98,7 @@ def test_a_change_of_the_mix_is_not_a_drop() -> None:
 def test_one_policy_with_a_tiny_rate_does_not_deafen_the_next() -> None:
     delays = []
     for spoiled in (False, True):
-        random, series = seeded(5), Series(RULES)
+        random, series = Random(5), Series(RULES)
         run(series, good, range(1000), random)
         if spoiled:
             for number in range(20):
@@ -137,8 +136,8 @@ def test_a_restored_series_gives_the_same_alerts() -> None:
         return Sample(f"e{number}", random.choice(scores), (0.2, 1.0)[number % 2], moment, **labels)
 
     series = Series(RULES)
-    undisturbed = run(series, draw, range(3000), seeded(6))
-    random, after, changes = seeded(6), Series(RULES), []
+    undisturbed = run(series, draw, range(3000), Random(6))
+    random, after, changes = Random(6), Series(RULES), []
     for stretch in (range(30), range(30, 701), range(701, 1202), range(1202, 3000)):
         after = Series.load(RULES, after.dump())
         changes += run(after, draw, stretch, random)
@@ -149,7 +148,7 @@ def test_a_restored_series_gives_the_same_alerts() -> None:
 
 def test_the_state_of_a_measure_that_is_new_is_not_needed() -> None:
     few = Series(MonitorConfig(labels=("app",), shares={"relevance": ()}).rules("relevance"))
-    run(few, good, range(200), seeded(7))
+    run(few, good, range(200), Random(7))
     more = Series.load(RULES, few.dump())
     assert more.mean.state == "watching"
     assert [watch.state for watch in more.watches if watch.measure.name == "share_at_most_2"] == ["learning"]
@@ -196,7 +195,7 @@ def enormous(_: Random, number: int) -> Sample:
 )
 def test_what_the_mean_is_said_to_do(stretches: list[tuple[int, Draw]], changes: list[str]) -> None:
     for seed in range(3):
-        random, series, begin, found = seeded(seed), Series(MEAN_ALONE), 0, []
+        random, series, begin, found = Random(seed), Series(MEAN_ALONE), 0, []
         for count, draw in stretches:
             found += run(series, draw, range(begin, begin + count), random)
             begin += count
@@ -211,7 +210,7 @@ def test_a_fall_is_suspected_soon_and_hardly_anything_else(seed: int) -> None:
     """A fall of half a standard deviation is suspected after some 32 answers; a calm stream, at most in 15%
     of the time. The mean is learnt from 60 answers, and a mended fall clears the suspicion.
     """
-    random, cusum = seeded(seed), Cusum()
+    random, cusum = Random(seed), Cusum()
     calm = 0
     for _ in range(4_000):
         cusum.add(random.gauss(0.7, 0.17))
@@ -230,7 +229,7 @@ def test_a_fall_is_suspected_soon_and_hardly_anything_else(seed: int) -> None:
 
 
 def test_the_stratum_that_fell_is_suspected_until_the_alarm_and_after_a_restart() -> None:
-    random, series = seeded(2), Series(SUSPICIOUS)
+    random, series = Random(2), Series(SUSPICIOUS)
 
     def two(number: int, bad: float) -> None:
         stratum = ("default", "gold")[number % 2]
@@ -276,7 +275,7 @@ def test_without_a_sampling_budget_nothing_is_suspected() -> None:
     """Nor in a part of the traffic."""
     for rules, labels in ((RULES, ()), (SUSPICIOUS, (("app", "a"),))):
         series = Series(rules, SeriesKey("relevance", "f", labels))
-        run(series, good, range(200), seeded(1))
+        run(series, good, range(200), Random(1))
         assert not series.suspicions
     monitor = Monitor(MonitorConfig(suspects=True))
     monitor.observe(scored(1, 3), START)

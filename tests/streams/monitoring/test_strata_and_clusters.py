@@ -14,7 +14,6 @@ from streams.monitoring.series import IDLE_SECONDS, LONGEST_SECONDS, MOST_KNOWN,
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.strata import Traffic, estimate_strata
 from streams.monitoring.watch import Sample
-from tests.streams.randomness import seeded
 from tests.streams.results import START, at, scored
 
 Law = dict[int, float]
@@ -44,7 +43,7 @@ def test_the_interval_of_the_window_holds_with_strata_of_different_quality(
     strata: Sequence[tuple[float, float, Law]], an_hour: int
 ) -> None:
     """In 19 of 20 hours, though a stratum may have no answer."""
-    random, series = seeded(15), Series(CONFIG.rules("tone"))
+    random, series = Random(15), Series(CONFIG.rules("tone"))
     truth = sum(share * mean_of(law) for share, _, law in strata)
     hours = hit = 0
     for hour in range(120):
@@ -100,7 +99,7 @@ def conversations(
 
 
 def test_a_drop_of_dependent_answers_is_called() -> None:
-    random, series = seeded(5), Series(CONFIG.rules("tone"))
+    random, series = Random(5), Series(CONFIG.rules("tone"))
     good, bad = (conversations(random, law, correlation=0.3) for law in (GOOD, BAD))
     called = None
     for number in range(6_000):
@@ -118,7 +117,7 @@ def test_a_drop_of_dependent_answers_is_called() -> None:
 
 def test_dependent_answers_count_once() -> None:
     """20 conversations of 8 answers are 20 effective ones."""
-    answers, series = conversations(seeded(8), GOOD, correlation=0.6), Series(CONFIG.rules("tone"))
+    answers, series = conversations(Random(8), GOOD, correlation=0.6), Series(CONFIG.rules("tone"))
     for number in range(160):
         moment = START + timedelta(seconds=20 * number)
         name, score = next(answers)
@@ -154,7 +153,7 @@ def test_a_resumed_cluster_counts_once_and_memory_is_bounded() -> None:
 def test_a_part_without_a_baseline_before_the_drop_shows_none_from_it() -> None:
     """An app with 30 answers before everything fell is new: it learns after the recovery."""
     config = MonitorConfig(labels=("app",), baseline_samples=60)
-    monitor, random = Monitor(config), seeded(4)
+    monitor, random = Monitor(config), Random(4)
     alerts = []
     for number in range(1_600):
         app = "late" if number >= 270 and number % 2 else "old"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import cos, pi
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,6 @@ from streams.monitoring.statistics.strata import (
     MOST_POLICIES,
     RelativeWeights,
 )
-from tests.streams.randomness import seeded
 
 MORNING = 1_772_442_000.0  # Monday, 2 March 2026, 09:00 UTC
 EVENING = MORNING + 12 * 3600
@@ -42,7 +42,7 @@ def test_it_looks_at_60_120_240_and_so_on_and_no_decline_lowers_it() -> None:
 def test_the_tolerated_mean_rises_with_the_samples() -> None:
     """For zeros and ones with mean 0.8 the tolerated mean rises towards 0.8 - 0.02."""
     season = Season()
-    random = seeded(3)
+    random = Random(3)
     baseline = GrowingBaseline(first=60, min_drop=0.02)
     values = [float(random.random() < 0.8) for _ in range(60 * 2**7)]
     tolerated = [baseline.tolerated for value in values if baseline.add(value, 1.0, MORNING, season)]
@@ -140,7 +140,7 @@ MIDNIGHT = 1_772_409_600.0  # Monday, 2 March 2026, 00:00 UTC
 
 def fed(days: int, *, swing: float, per_hour: int = 20) -> Season:
     """Return a season that learned `days` with mean 0.8, `swing` higher at midnight and lower at noon."""
-    random = seeded(1)
+    random = Random(1)
     season = Season()
     for number in range(days * 24 * per_hour):
         moment = MIDNIGHT + number * 3600 / per_hour

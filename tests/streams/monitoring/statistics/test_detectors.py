@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from math import inf, isfinite, log, log1p, sqrt
+from random import Random
 from statistics import NormalDist
 
 import pytest
@@ -17,7 +18,6 @@ from streams.monitoring.statistics.detectors import (
     expected_margin,
     samples_since_shift,
 )
-from tests.streams.randomness import seeded
 
 # Value, inclusion probability and share of each stratum.
 Population = list[tuple[float, float, float]]
@@ -27,7 +27,7 @@ def alarms(
     population: Population, *, tolerated_mean: float, threshold: float, samples: int, seed: int
 ) -> int:
     """Count the alarms over samples of a population, with a reset after each."""
-    random = seeded(seed)
+    random = Random(seed)
     detector = ShiryaevRobertsEDetector(threshold=threshold)
     largest = max(1 / probability for _, probability, _ in population)
     # The next judged answer is from a stratum with a chance of share times inclusion probability.

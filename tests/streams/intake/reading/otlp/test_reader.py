@@ -246,10 +246,7 @@ def _logs() -> bytes:
         (_json(*["{}"] * 300_000), OBJECTS),
         (b'{"resourceSpans":[%s{}]}' % (b"{}," * 300_000), OBJECTS),
         (b"\x0a\0" * 20_001, SPANS),  # 20,001 resources
-        (
-            b"\x0a" + b"\x80\xf1\x04" + b"\x12\0" * 40_000,
-            SPANS,
-        ),  # one of 40,000 scopes: 80,000 bytes
+        (b"\x0a" + b"\x80\xf1\x04" + b"\x12\0" * 40_000, SPANS),  # one of 40,000 scopes: 80,000 bytes
         (_logs(), SPANS),
     ],
 )
@@ -280,9 +277,8 @@ def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> N
 
 
 def test_an_invalid_array_attribute_is_empty() -> None:
-    (span,) = BOUNDED.parts(_one(attributes=[{"key": "a", "value": {"arrayValue": {"values": "x" * 9}}}]))[
-        ONES
-    ]
+    value = _one(attributes=[{"key": "a", "value": {"arrayValue": {"values": "x" * 9}}}])
+    (span,) = BOUNDED.parts(value)[ONES]
     assert span.attributes == {"a": []}
 
 

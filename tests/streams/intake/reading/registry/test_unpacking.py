@@ -120,11 +120,7 @@ async def test_json_is_what_follows_the_prefix(registry: FakeRegistry, unpacking
         # Zigzag varints: a count and indexes; a lone 0 is the first message.
         (b"\x00", b"\x0a\x02e1\x12\x04\x0a\x02So", {"event_id": "e1", "page": {"text": "So"}}),
         (b"\x02\x00", b"\x0a\x02e2", {"event_id": "e2"}),  # one index: 0
-        (
-            b"\x04\x02\x00",
-            b"\x0a\x02in",
-            {"inner": "in"},
-        ),  # two indexes, 1 and 0: first in the second
+        (b"\x04\x02\x00", b"\x0a\x02in", {"inner": "in"}),  # two indexes, 1 and 0: first in the second
     ],
 )
 @pytest.mark.parametrize("in_header", [False, True])
