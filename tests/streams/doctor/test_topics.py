@@ -47,13 +47,8 @@ def judged(
 
 
 def test_a_sound_topic_is_one_line() -> None:
-    assert judged(topic()) == [
-        (
-            "ok",
-            "4 partitions, 3 replicas, at least 2 of them in sync, kept for 7 d, records up to 4194304 bytes",
-            False,
-        )
-    ]
+    said = "4 partitions, 3 replicas, at least 2 of them in sync, kept for 7 d, records up to 4194304 bytes"
+    assert judged(topic()) == [("ok", said, False)]
     # Settings that the broker does not show are neither reported nor a problem.
     assert check_topic(topic(), None, TASKS, Expected(Settings(), 1))[0].detail == "4 partitions, 3 replicas"
     assert "kept forever" in judged(topic(), retention_ms="-1")[0][1]

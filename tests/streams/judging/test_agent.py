@@ -37,12 +37,9 @@ async def _handled(
 ) -> Outbox:
     output = Outbox()
     agent = JudgeAgent(
-        judges={"tone": _Judge()},
-        output=cast("Output", output),
+        judges={"tone": _Judge()}, output=cast("Output", output), citations=CitationWatch([]), free=free,
         spending=spending or Spending(BudgetSettings()),
-        citations=CitationWatch([]),
-        free=free,
-    )
+    )  # fmt: skip
     await agent.handle(cast("Any", SimpleNamespace(value=value, **_PLACE.model_dump())), "tone")
     return output
 

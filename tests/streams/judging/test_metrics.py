@@ -60,18 +60,12 @@ def test_settings_that_do_not_fit_are_named(given: dict[str, Any], problem: str)
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (
-            {"code": {"regex": {"pattern": "(?=a)"}}},
-            r"metrics\.own\.code: pattern must be a regular expression",
-        ),
+        ({"code": {"regex": {"pattern": "(?=a)"}}}, r"metrics\.own\.code: pattern must be a regular"),
         ({"code": "similarity", "score_range": [0, 5]}, r"metrics\.own\.score_range: is fixed"),
         ({"python": "nowhere.at_all:f"}, r"metrics\.own\.python: there is no module nowhere\.at_all"),
         ({"python": {"function": WORDS, "result": "integer"}}, r"score_range: is required"),
         ({"python": {"function": WORDS, "result": ["only"]}}, r"metrics\.own\.python: result must be"),
-        (
-            {"code": {"json_valid": {"schema_file": "/no/such/file"}}},
-            r"schema_file: /no/such/file cannot be read",
-        ),
+        ({"code": {"json_valid": {"schema_file": "/none"}}}, "schema_file: /none cannot be read"),
     ],
 )
 def test_what_cannot_be_built_is_named(given: dict[str, Any], problem: str) -> None:
@@ -88,6 +82,30 @@ def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
         settings = MetricSettings.model_validate({"code": {"json_valid": {"schema_file": str(file)}}})
         versions.append(build_metric("own", settings).scoring_version)
     assert versions[0] != versions[1]
+
+
+@pytest.mark.parametrize(
+    ("examples", "host", "note"),
+    [
+        # Cached tokens cost a quarter: 1,024 of them as much as 256 others.
+        (300, "api.openai.com", r"from 1,024 tokens on.* about 3\d\d; lengthening .* would save 1\d%"),
+        (100, "api.openai.com", r"would not pay"),
+        (1200, "api.openai.com", None),
+        (300, "llm.example.com", None),
+    ],
+)
+def test_a_prefix_too_short_for_a_prompt_cache_is_noted(
+    tmp_path: Path, examples: int, host: str, note: str | None
+) -> None:
+    """`config check` says where a provider caches nothing, and whether a longer prefix would pay."""
+    pack = tmp_path / "pack.yaml"
+    pack.write_text(f"- role: system\n  content: '{'1' * examples}'\n- role: user\n  content: '{{answer}}'\n")
+    price = {"input": 4, "cached": 1, "output": 8}
+    endpoint = {"name": "a", "base_url": f"https://{host}/v1", "model": "m", "usd_per_million_tokens": price}
+    values = {"judge": {"endpoints": [endpoint], "budget": "none"}}
+    metrics = {"tone": {"prompt_pack": str(pack), "score_range": [1, 5]}}
+    (prompt,) = sample_prompts(Settings.model_validate({**values, "metrics": metrics}))
+    assert [bool(re.search(note or "", one)) for one in prompt["caching"]] == ([True] if note else [])
 
 
 def test_what_a_budget_pays_for_is_told() -> None:

@@ -35,6 +35,10 @@ def anchor(number: int, scores: Sequence[float], *, fingerprint: str = "f1", sec
     )
 
 
+def enrolled(count: int, *scores: float) -> Enrolment:
+    return Enrolment.of([anchor(number, scores) for number in range(count)])
+
+
 def watched(enrolment: Enrolment, worse: Literal["down", "up"] = "down") -> AnchorWatch:
     watch = AnchorWatch(enrolment.since)
     watch.configure(enrolment, mean_of(1, 5, min_drop=0.1, worse=worse))
@@ -57,14 +61,14 @@ def test_what_is_tolerated() -> None:
 
     Twenty that vary by a variance of 1: 2.6 * sqrt(1 / 60 + 0.75 * 16 / 3600) = 0.368.
     """
-    equal = Enrolment.of([anchor(number, (4, 4, 4)) for number in range(100)])
+    equal = enrolled(100, 4, 4, 4)
     assert watched(equal).tests["stricter"].measure.target == pytest.approx(-0.1)
-    varying = Enrolment.of([anchor(number, (3, 4, 5)) for number in range(20)])
+    varying = enrolled(20, 3, 4, 5)
     assert watched(varying).tests["kinder"].measure.target == pytest.approx(0.3677, abs=1e-4)
 
 
 def test_the_turn_is_that_of_the_ids_and_begins_again() -> None:
-    enrolment = Enrolment.of([anchor(number, (4, 4, 4)) for number in range(3)])
+    enrolment = enrolled(3, 4, 4, 4)
     turns = [enrolment.turn(number + 1) for number in range(4)]
     ids = sorted(enrolment.anchors)
     assert [anchor_id(task) for task, _ in turns] == [*ids, ids[0]]
@@ -90,7 +94,7 @@ def test_only_what_was_enrolled_last_is_valid() -> None:
 @pytest.mark.parametrize("rising", [False, True])
 def test_a_shift_is_named_with_its_size_and_start_and_its_end_is_found(rising: bool) -> None:
     """Scores fall by one point after 100 calls: stricter, or kinder if low scores are good; later steady."""
-    enrolment = Enrolment.of([anchor(number, (3, 3, 3)) for number in range(50)])
+    enrolment = enrolled(50, 3, 3, 3)
     anchors, watch = list(enrolment.anchors.values()), watched(enrolment, "up" if rising else "down")
     changed = []
     for number in range(400):
@@ -126,7 +130,7 @@ def test_first_means_that_are_too_high_by_chance_are_no_shift(
 ) -> None:
     """The true mean is 0.25 below the first means: 1.8 errors of 20 anchors with a variance of 1, 0.141."""
     monkeypatch.setattr("streams.monitoring.anchors.ERRORS_TOLERATED", errors)
-    enrolment = Enrolment.of([anchor(number, (3, 4, 5)) for number in range(20)])
+    enrolment = enrolled(20, 3, 4, 5)
     anchors, watch, random = list(enrolment.anchors.values()), watched(enrolment), Random(1)
     for number in range(5_000):
         watch.add(anchors[number % 20], random.choice((3, 4, 4, 4)), at(number))
@@ -136,7 +140,7 @@ def test_first_means_that_are_too_high_by_chance_are_no_shift(
 
 def test_the_interval_has_the_error_of_the_first_means() -> None:
     """Of 400 calls that all equal the first means it is not narrower than 1.96 of their errors."""
-    enrolment = Enrolment.of([anchor(number, (3, 4, 5)) for number in range(20)])
+    enrolment = enrolled(20, 3, 4, 5)
     anchors, watch = list(enrolment.anchors.values()), watched(enrolment)
     for number in range(400):
         watch.add(anchors[number % 20], 4.0, START + timedelta(seconds=number))
@@ -155,7 +159,7 @@ def replayed(enrolment: Enrolment, number: int, score: int) -> Scored:
 
 def test_new_judgements_are_in_no_series_and_are_noted_on_alerts() -> None:
     """The series are as without them; the summary of a drop says what the judge did on its anchors."""
-    enrolment = Enrolment.of([anchor(number, (5, 5, 5)) for number in range(30)])
+    enrolment = enrolled(30, 5, 5, 5)
     config = MonitorConfig(labels=(), baseline_samples=20)
     with_anchors, without = Monitor(config, {"relevance": enrolment}), Monitor(config)
     alerts: dict[str, list[Alert]] = {"with": [], "without": []}
@@ -185,7 +189,7 @@ def test_new_judgements_are_in_no_series_and_are_noted_on_alerts() -> None:
 
 
 def test_judgements_of_another_evaluator_or_enrolment_and_repeated_ones_do_not_count() -> None:
-    enrolment = Enrolment.of([anchor(number, (5, 5, 5)) for number in range(30)])
+    enrolment = enrolled(30, 5, 5, 5)
     monitor = Monitor(MonitorConfig(labels=()), {"relevance": enrolment})
     monitor.observe(scored(1, 5), at(0))
     first = replayed(enrolment, 1, 4)
@@ -205,7 +209,7 @@ def test_judgements_of_another_evaluator_or_enrolment_and_repeated_ones_do_not_c
 
 def test_a_later_enrolment_starts_over() -> None:
     """Also after the state was saved and restored."""
-    enrolments = {"relevance": Enrolment.of([anchor(number, (5, 5, 5)) for number in range(30)])}
+    enrolments = {"relevance": enrolled(30, 5, 5, 5)}
     monitor = Monitor(MonitorConfig(labels=()), enrolments)
     monitor.observe(scored(1, 5), at(0))
     monitor.observe(replayed(enrolments["relevance"], 1, 4), at(1))

@@ -159,11 +159,8 @@ def test_each_label_value_is_watched_and_named() -> None:
     # The overall mean has a third of the allowed rate and its share a third; the last third is divided
     # among the 7 other tests of an answer: the mix of the whole, and mean, share and mix of two labels.
     assert support.threshold == 20_000 * 3 * 7
-    assert {key.labels for key in monitor.series} == {
-        (),
-        *((("app", app),) for app in apps),
-        (("model", "m"),),
-    }
+    by_app = ((("app", app),) for app in apps)
+    assert {key.labels for key in monitor.series} == {(), *by_app, (("model", "m"),)}
 
 
 def test_two_evaluators_are_never_blended() -> None:
@@ -181,10 +178,8 @@ def test_a_silent_series_makes_room() -> None:
     monitor = Monitor(MonitorConfig(labels=("app",), max_series=3))
     feed(monitor, [scored(1, 5, labels={"app": "old"}), scored(2, 5, labels={"app": "kept"})])
     later = SILENT_SECONDS + 1.5
-    feed(
-        monitor,
-        [scored(3, 5, labels={"app": "new"}, seconds=later), scored(4, 5, metric="coverage", seconds=later)],
-    )
+    new = scored(3, 5, labels={"app": "new"}, seconds=later)
+    feed(monitor, [new, scored(4, 5, metric="coverage", seconds=later)])
     series = [(one.key.metric, one.key.labels) for one in shown(monitor).series]
     assert series == [("coverage", ()), ("relevance", ()), ("relevance", (("app", "new"),))]
 

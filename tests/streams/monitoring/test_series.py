@@ -85,13 +85,13 @@ def test_a_change_of_the_mix_is_not_a_drop() -> None:
     alert = build_alert(changes[0][1], SeriesKey("relevance", "f", ()), scored(1, 5), at(9_999))
     assert "UTC, because the mix of labels changed, not within any label value; judge" in alert.summary
     assert series.mean.state == "watching"
+
     # Both apps lower by a point: this is a drop.
-    worse = run(
-        series,
-        lambda r, n: sample(n, r.choice([1, 2, 3] if n % 5 else [4, 4, 4, 3]), part=f"app={bool(n % 5)}"),
-        range(2600, 3000),
-        random,
-    )
+    def lower(random: Random, number: int) -> Sample:
+        scores = [1, 2, 3] if number % 5 else [4, 4, 4, 3]
+        return sample(number, random.choice(scores), part=f"app={bool(number % 5)}")
+
+    worse = run(series, lower, range(2600, 3000), random)
     assert ("drop", "mean") in {(change.kind, change.measure.name) for _, change in worse}
 
 

@@ -138,8 +138,7 @@ def test_after_the_judge_moved_the_series_learns_anew() -> None:
 def test_a_budget_of_the_day_bounds_what_is_judged_again() -> None:
     """With 50 calls a day a burst has 50; the next one on that day has none, and says so."""
     _, _, word = alarmed("judge -1", CONFIG.model_copy(update={"rejudge_per_day": 50}))
-    assert word.judge is not None
-    assert word.judge.count == 50
+    assert (word.judge and word.judge.count) == 50
     _, _, word = alarmed("judge -1", CONFIG.model_copy(update={"rejudge_per_day": 20}))
     assert "monitor.rejudge_per_day" in word.text
 
@@ -186,13 +185,8 @@ def test_a_word_replaces_its_alert_and_one_on_the_judge_ends_the_incident() -> N
         word = Word(
             said=said, judge=None, product=None, product_is_fine=False, decided_at=at(900), text="It moved."
         )
-        plain = alert("a")
-        some = [
-            plain,
-            alert("b", seconds=60, labels={"app": "docs"}),
-            plain.model_copy(update={"word": word}),
-        ]
-        (incident,) = group(some)
+        plain, part = alert("a"), alert("b", seconds=60, labels={"app": "docs"})
+        (incident,) = group([plain, part, plain.model_copy(update={"word": word})])
         assert (len(incident.drops), incident.ended_at) == (2, ended)
         assert card(incident)[1] == "It moved."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,11 +170,17 @@ def test_a_backlog_that_takes_long_to_read_splits_no_group() -> None:
     assert group.parts == ["a", "b"]
 
 
-def test_a_later_record_of_the_backlog_closes_an_idle_group() -> None:
-    """The idle time of 10 s is over with a record 11 s later, however fast it was read."""
-    join, clock = opened(100, wall=1_000)
-    clock.read(111, wall=1_000)
-    assert keys(join) == [("t", "idle")]
+@pytest.mark.parametrize(
+    ("timestamp", "wall", "closed"),
+    [
+        (111, 1_000, [("t", "idle")]),  # the idle time of 10 s is over, however fast the records were read
+        (4_102_444_800, 101, []),  # the year 2100 does not advance the clock beyond the worker's time
+    ],
+)
+def test_a_later_record_closes_an_idle_group(timestamp: float, wall: float, closed: list[Any]) -> None:
+    join, clock = opened(100, wall=wall)
+    clock.read(timestamp, wall=wall)
+    assert keys(join) == closed
 
 
 def test_each_partition_has_its_own_time() -> None:
@@ -205,13 +212,6 @@ def test_a_gap_between_responses_is_no_quiet_time(gap: float, seconds: int) -> N
     look(clock, *range(100, 101 + seconds), 100 + seconds + gap, 101 + seconds + gap)
     assert keys(join) == []
     assert clock.now == 100 + seconds
-
-
-def test_a_time_in_the_future_closes_nothing() -> None:
-    """A record of the year 2100 does not advance the clock beyond the worker's time."""
-    join, clock = opened(100, wall=101)
-    clock.read(4_102_444_800, wall=101)
-    assert keys(join) == []
 
 
 def test_a_clock_that_was_ahead_for_a_moment_stops_no_partition() -> None:

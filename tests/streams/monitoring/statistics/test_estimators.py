@@ -117,14 +117,8 @@ def test_shares_have_wilsons_interval() -> None:
 
 @pytest.mark.parametrize(
     ("probability", "degrees", "expected"),
-    [
-        (0.975, 2, 4.3027),
-        (0.975, 5, 2.5706),
-        (0.975, 10, 2.2281),
-        (0.975, 60, 2.0003),
-        (0.95, 30, 1.6973),
-        (0.975, float("inf"), 1.95996),
-    ],
+    [(0.975, 2, 4.3027), (0.975, 5, 2.5706), (0.975, 10, 2.2281), (0.975, 60, 2.0003), (0.95, 30, 1.6973),
+     (0.975, float("inf"), 1.95996)],
 )  # fmt: skip
 def test_student_quantile_against_the_printed_tables(
     probability: float, degrees: float, expected: float
