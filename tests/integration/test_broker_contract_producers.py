@@ -12,7 +12,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from streams.embedded.wire import ErrorCode
 from tests.integration.deadlines import take
 from tests.integration.wire_client import WireClient, init_producer_id, produce_batch, produce_request
-from tests.streams.embedded.record_batches import record_batch
+from tests.streams.kafka.logs import record_batch
 
 if TYPE_CHECKING:
     from tests.integration.conftest import RunningBroker

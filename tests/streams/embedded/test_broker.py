@@ -16,12 +16,9 @@ from tests.integration.wire_client import WireClient, init_producer_id, partitio
 from tests.threaded_broker import broker_in_thread
 
 
-def test_topics_are_checked_when_they_are_given() -> None:
+async def test_the_address_is_known_once_it_is_started() -> None:
     with pytest.raises(RefusedError, match="no spaces"):
         EmbeddedBroker(topics={"no spaces": 1})
-
-
-async def test_the_address_is_known_once_it_is_started() -> None:
     broker = EmbeddedBroker()
     with pytest.raises(EmbeddedBrokerError, match="start"):
         _ = broker.bootstrap_servers
@@ -57,10 +54,8 @@ def test_it_needs_the_standard_library_alone() -> None:
 def test_an_unknown_topic_stays_unknown_where_none_are_created() -> None:
     with broker_in_thread(auto_create_topics=False) as servers, WireClient(servers) as client:
         for _ in range(2):
-            assert partition_leaders(client, "new", may_create=True) == (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                [],
-            )
+            found = partition_leaders(client, "new", may_create=True)
+            assert found == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
 
 
 def test_transactions_are_refused() -> None:

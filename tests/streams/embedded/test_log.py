@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -19,10 +21,17 @@ from streams.embedded.partition import (
 )
 from streams.embedded.topics import DEFAULTS, Topics
 from streams.embedded.wire import ErrorCode, RefusedError
-from tests.streams.embedded.record_batches import GZIP, LZ4, record_batch
+from tests.streams.kafka.logs import GZIP, LZ4, record_batch
 
 _ONE = record_batch(b"x" * 100)
 _NO_LIMIT = 2**31 - 1
+
+
+@contextmanager
+def refused(code: ErrorCode, words: str | None = None) -> Iterator[None]:
+    with pytest.raises(RefusedError, match=words) as caught:
+        yield
+    assert caught.value.code is code
 
 
 def _append(partition: PartitionLog, data: bytes, retention_bytes: int | None = None) -> int:
@@ -55,9 +64,8 @@ def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st
 def test_an_offset_outside_is_refused(offset: int) -> None:
     partition = PartitionLog()
     _append(partition, _ONE)
-    with pytest.raises(RefusedError) as refused:
+    with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
         partition.read(offset, _NO_LIMIT, at_least_one=True)
-    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_a_read_stops_before_too_many_bytes() -> None:
@@ -85,9 +93,8 @@ def test_retention_deletes_the_oldest_batches() -> None:
 
 def test_a_batch_over_the_limit_is_refused_and_leaves_no_trace() -> None:
     partition = PartitionLog()
-    with pytest.raises(RefusedError, match=r"max\.message\.bytes") as refused:
+    with refused(ErrorCode.MESSAGE_TOO_LARGE, r"max\.message\.bytes"):
         partition.append(_ONE, max_batch_bytes=len(_ONE) - 1)
-    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert partition.end_offset == 0
     assert partition.append(_ONE, max_batch_bytes=len(_ONE)) == 0
 
@@ -118,9 +125,8 @@ def test_repeated_batches_are_stored_once(order: list[int]) -> None:
             assert _append(partition, batches[number]) == number
             expected = max(expected, number + 1)
         else:
-            with pytest.raises(RefusedError) as refused:
+            with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
                 _append(partition, batches[number])
-            assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert partition.end_offset == expected
 
 
@@ -133,9 +139,8 @@ def topics() -> Topics:
 def test_names_that_kafka_allows(topics: Topics, name: str) -> None:
     assert len(topics.create(name).partitions) == 4
     assert name in topics
-    with pytest.raises(RefusedError) as refused:
+    with refused(ErrorCode.TOPIC_ALREADY_EXISTS):
         topics.create(name)
-    assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 BAD_NAMES = ("", ".", "..", "a b", "a/b", "ä", "x" * 250, "new\nline", "end\n")
@@ -153,18 +158,16 @@ BAD_SETTINGS = (("max.message.bytes", "-1"), ("max.message.bytes", "much"), ("re
 def test_invalid_topics_are_not_created(
     topics: Topics, arguments: tuple[Any, ...], code: ErrorCode, words: str
 ) -> None:
-    with pytest.raises(RefusedError, match=words) as refused:
+    with refused(code, words):
         topics.create(*arguments)
-    assert refused.value.code is code
     assert arguments[0] not in topics
 
 
 @pytest.mark.parametrize("count", [1, 2, 10_001])
 def test_a_topic_only_grows(topics: Topics, count: int) -> None:
     topics.create("t", 2)
-    with pytest.raises(RefusedError) as refused:
+    with refused(ErrorCode.INVALID_PARTITIONS):
         topics.extend("t", count)
-    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
     assert len(topics.get("t").partitions) == 2
 
 
@@ -182,9 +185,8 @@ def test_validate_only_changes_nothing(topics: Topics) -> None:
 def test_partitions_that_are_not_there(topics: Topics, name: str, index: int) -> None:
     topics.create("t", 2)
     assert not topics.has(name, index)
-    with pytest.raises(RefusedError) as refused:
+    with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         topics.partition(name, index)
-    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _stored(data: bytes, base_offset: int = 0) -> StoredBatch:
@@ -237,14 +239,13 @@ _BAD = {
 
 @pytest.mark.parametrize("data", _BAD.values(), ids=_BAD)
 def test_invalid_batches_are_refused(data: bytes) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with refused(ErrorCode.INVALID_RECORD):
         parse_header(data)
-    assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
-    with pytest.raises(RefusedError):
+    with refused(ErrorCode.INVALID_RECORD):
         parse_header(data)
 
 

@@ -1,4 +1,4 @@
-"""Builders of a partition's log as a broker sends it."""
+"""Record batches built by aiokafka, independent of the code under test, and a partition's log of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,42 @@ from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
 from streams.kafka.batches import FetchedBatches, ReadableRecords, as_unpacked
-from tests.streams.embedded.record_batches import record_batch
 
 TP = TopicPartition("t", 0)
 _CRC_AT, _ATTRIBUTES_AT = 17, 21
 _CONTROL = 0x20
+GZIP, LZ4 = 1, 3
+
+
+def record_batch(
+    *values: bytes | None,
+    timestamps_ms: Sequence[int] | None = None,
+    compression: int = 0,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    is_transactional: bool = False,
+    key: bytes | None = None,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> bytes:
+    """Return a batch with one record per value; the default timestamp is 1000 ms."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=compression,
+        is_transactional=is_transactional,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        batch_size=1_000_000_000,
+    )
+    times = timestamps_ms or [1000] * len(values)
+    for offset, (value, timestamp_ms) in enumerate(zip(values, times, strict=True)):
+        assert builder.append(offset, timestamp=timestamp_ms, key=key, value=value, headers=list(headers))
+    return bytes(builder.build())
 
 
 def batch(
@@ -28,18 +56,11 @@ def batch(
     headers: Sequence[tuple[str, bytes]] = (),
     key: bytes | None = b"k",
 ) -> bytes:
-    return at(
-        record_batch(
-            *values,
-            compression=codec,
-            producer_id=producer,
-            epoch=0 if producer >= 0 else -1,
-            is_transactional=transactional,
-            key=key,
-            headers=headers,
-        ),
-        base,
-    )
+    raw = record_batch(
+        *values, compression=codec, producer_id=producer, epoch=0 if producer >= 0 else -1,
+        is_transactional=transactional, key=key, headers=headers,
+    )  # fmt: skip
+    return at(raw, base)
 
 
 def at(raw: bytes, base: int) -> bytes:
@@ -47,19 +68,13 @@ def at(raw: bytes, base: int) -> bytes:
 
 
 def signed(raw: bytes | bytearray) -> bytes:
-    return (
-        bytes(raw[:_CRC_AT])
-        + struct.pack(">I", calc_crc32c(bytes(raw[_ATTRIBUTES_AT:])))
-        + bytes(raw[_ATTRIBUTES_AT:])
-    )
+    summed = bytes(raw[_ATTRIBUTES_AT:])
+    return bytes(raw[:_CRC_AT]) + struct.pack(">I", calc_crc32c(summed)) + summed
 
 
 def marker(base: int, producer: int, *, commit: bool) -> bytes:
-    raw = bytearray(
-        batch(
-            [b"\0" * 6], base, producer=producer, transactional=True, key=struct.pack(">HH", 0, int(commit))
-        )
-    )
+    key = struct.pack(">HH", 0, int(commit))
+    raw = bytearray(batch([b"\0" * 6], base, producer=producer, transactional=True, key=key))
     raw[_ATTRIBUTES_AT + 1] |= _CONTROL
     return signed(raw)
 
