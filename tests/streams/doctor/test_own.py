@@ -111,29 +111,28 @@ def test_packs(tmp_path: Path) -> None:
     assert [one.subject for one in found if one.by_settings] == ["bad", "none"]
 
 
+OF_ALL, FREE = "per day of all, for all workers together", "none needed: these judges are free"
+PRICED = {"usd_per_million_tokens": {"input": 1, "output": 2}}
+
+
 @pytest.mark.parametrize(
-    ("judge", "expected"),
+    ("endpoint", "budget", "expected", "fine"),
     [
-        ({}, {"price (main)": "warning", "limit": "warning"}),
-        ({"budget": {"usd_per_day": 5}}, {"prices": "failed"}),
-        ({"budget": {"calls_per_day": 9}}, {"price (main)": "warning", "limit": "ok"}),
+        ({}, None, {"price (main)": "warning", "limit": "warning"}, []),
+        ({}, {"usd_per_day": 5}, {"prices": "failed"}, []),
+        ({}, {"calls_per_day": 9}, {"price (main)": "warning", "limit": "ok"}, [f"9 calls {OF_ALL}"]),
+        ({"usd_per_million_tokens": {"input": 0, "output": 0}}, None, {"limit": "ok"}, [FREE]),
+        ({"model": "offline-rules-1"}, None, {"limit": "ok"}, [FREE]),
+        (PRICED, {"usd_per_day": 5}, {"limit": "ok"}, [f"5 USD {OF_ALL}"]),
     ],
 )
-def test_budget(judge: dict[str, Any], expected: dict[str, str]) -> None:
-    found = examine_budget(settings(judge={"endpoints": [ENDPOINT], **judge}), {})
+def test_budget(
+    endpoint: dict[str, Any], budget: dict[str, int] | None, expected: dict[str, str], fine: list[str]
+) -> None:
+    judge = {"endpoints": [ENDPOINT | endpoint]} | ({"budget": budget} if budget else {})
+    found = examine_budget(settings(judge=judge), {})
     assert {one.subject: one.outcome for one in found} == expected
-
-
-def test_judges_that_cost_nothing_need_no_budget() -> None:
-    for free in (
-        {**ENDPOINT, "usd_per_million_tokens": {"input": 0, "output": 0}},
-        {**ENDPOINT, "model": "offline-rules-1"},
-    ):
-        (found,) = examine_budget(settings(judge={"endpoints": [free]}), {})
-        assert found.outcome == "ok"
-    priced = {**ENDPOINT, "usd_per_million_tokens": {"input": 1, "output": 2}}
-    (found,) = examine_budget(settings(judge={"endpoints": [priced], "budget": {"usd_per_day": 5}}), {})
-    assert found.detail == "5 USD per day of all, for all workers together"
+    assert [one.detail for one in found if one.outcome == "ok"] == fine
 
 
 def test_process(tmp_path: Path) -> None:

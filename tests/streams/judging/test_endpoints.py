@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from judge.evaluate.evaluator import Evaluator
 from schemas import Scored, Unscored, Usage
 from streams.doctor.endpoints import EndpointExaminer
 from streams.errors import SettingsError
+from streams.judging import endpoints as module
 from streams.judging.endpoints import (
     asked_by,
     build_prices,
@@ -93,12 +95,14 @@ async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint()
     ],
     ids=["down", "busy", "cut", "one vector", "two lengths", "no direction", "a completion"],
 )  # fmt: skip
-async def test_an_endpoint_without_vectors_is_an_outage_and_no_result(trouble: Answer) -> None:
+async def test_an_endpoint_without_vectors_is_an_outage_and_no_result(
+    trouble: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An invalid embedding is retried, and the result has the number of tries."""
+    monkeypatch.setattr(module, "PATIENCE", replace(module.PATIENCE, first_wait_seconds=0.01))
     async with fake_openai(trouble, Answer(body=embeddings([1, 0], [-1, 0]))) as server:
-        result = await judged(
-            settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}}), "near", reference="It is."
-        )
+        wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}})
+        result = await judged(wanted, "near", reference="It is.")
     assert isinstance(result, Scored)
     assert result.value == 0.0, "the cosine is -1, which maps to 0"
     assert result.judge is not None
