@@ -68,13 +68,12 @@ class Broker:
         self._killed()
         self.add(STATES, key, value, 0.0)
 
+    def score(self, result: Scored) -> None:
+        self.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
+
     async def observation(self, result: Scored) -> None:
-        self.add(
-            OBSERVATIONS,
-            result.metric.encode(),
-            result.model_dump_json().encode(),
-            result.times.judged_at.timestamp(),
-        )
+        value, moment = result.model_dump_json().encode(), result.times.judged_at.timestamp()
+        self.add(OBSERVATIONS, result.metric.encode(), value, moment)
 
     async def read(self, topic: str, ranges: Ranges | None = None) -> AsyncIterator[Record]:
         ((start, end),) = (ranges or {0: (0, sys.maxsize)}).values()

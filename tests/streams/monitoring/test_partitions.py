@@ -139,9 +139,8 @@ async def test_without_any_state_the_observations_are_read_again(owners: tuple[i
     broker = await observed(1)
     log, workers = broker.logs[OBSERVATIONS], [monitors(broker) for _ in range(2)]
     for place, owner in enumerate(owners):
-        await handle(
-            workers[owner], log[200 * place : 200 * (place + 1) if place < len(owners) - 1 else None]
-        )
+        end = 200 * (place + 1) if place < len(owners) - 1 else None
+        await handle(workers[owner], log[200 * place : end])
     assert broker.alerts == undisturbed(broker)
 
 
@@ -154,13 +153,11 @@ async def test_alerts_carry_the_incident_that_is_known() -> None:
 
 
 async def test_results_of_a_release_without_observations_are_learned() -> None:
-    """Of each metric: before the first observation the earlier release finished 250 results and 30 of another
-    metric, and this one another 100.
-    """
+    """The earlier release finished 250 results and 30 of another metric, and this one another 100."""
     broker, every = Broker(finished_scores=380), results(Random(3))
     others = [scored(number, 4, metric="coverage") for number in range(31)]
     for result in (*others[:30], *every):
-        broker.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
+        broker.score(result)
     broker.add(SCORES, b"", b"not a result", 0.0)
     for result in (*every[250:], others[30]):
         await broker.observation(result)
@@ -177,7 +174,7 @@ async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_ti
     order = [*every[40:80], *every[:40], *every[80:]]
     broker = Broker()
     for result in every:
-        broker.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
+        broker.score(result)
     for result in order[:10]:
         await broker.observation(result)
     worker = monitors(broker)

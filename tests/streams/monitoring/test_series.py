@@ -181,12 +181,8 @@ def enormous(_: Random, number: int) -> Sample:
     ("stretches", "changes"),
     [
         # The rest is judged at 0.05, then at 0.004: before its first answer only disliked ones are seen.
-        pytest.param(
-            [(800, edited("before", 0.05)), (1200, edited("after", 0.004))], [], id="an edited rule"
-        ),
-        pytest.param(
-            [(1000, good), (1, enormous), (300, level(1, 2, 3))], ["drop"], id="one enormous weight"
-        ),
+        pytest.param([(800, edited("before", 0.05)), (1200, edited("after", 0.004))], [], id="edited rule"),
+        pytest.param([(1000, good), (1, enormous), (300, level(1, 2, 3))], ["drop"], id="enormous weight"),
         pytest.param([(3000, swinging)], [], id="a start in a good morning"),
         # A fall of 1.5 is repaired at its alert, or 300 answers later: the mean is back within 400.
         pytest.param([(2000, good), (40, level(2, 3, 4)), (400, good)], ["drop", "recovered"], id="repaired"),

@@ -112,10 +112,9 @@ def shift(mean: float) -> Shift:
 
 async def test_the_request_names_the_cause() -> None:
     server = Server()
-    labels = [{"prompt_version": "v8" if number >= 60 else "v7"} for number in range(120)]
     results = [
-        scored(number, 1 if number >= 60 else 5, labels=one, seconds=number - 120.0)
-        for number, one in enumerate(labels)
+        scored(number, score, labels={"prompt_version": version}, seconds=number - 120.0)
+        for number, (score, version) in enumerate([(5, "v7")] * 60 + [(1, "v8")] * 60)
     ]
     drop = alert("a1", labels={}, fingerprint="f1", started_at=at(-60))
     await told([drop], Topic([drop, PART], results=results), server)

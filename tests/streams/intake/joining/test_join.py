@@ -141,7 +141,7 @@ def test_every_trace_is_closed_once_within_the_bounds(steps: list[tuple[str, boo
 WIDE = JoinBounds(grace=2, idle=10, longest=60, groups=100, size=1_000)
 
 
-def opened(timestamp: float, *, wall: float) -> tuple[Join[str], StreamClock]:
+def opened(timestamp: float | None, *, wall: float) -> tuple[Join[str], StreamClock]:
     """A join with one open group of a record."""
     join = Join[str](WIDE)
     clock = join.clock(P)
@@ -228,10 +228,7 @@ def test_a_clock_that_was_ahead_for_a_moment_stops_no_partition() -> None:
 
 
 def test_a_record_without_a_time_counts_only_at_the_end() -> None:
-    join = Join[str](WIDE)
-    clock = join.clock(P)
-    clock.read(None, wall=1_000)
-    join.add(clock, "t", ["a"], size=1)
+    join, clock = opened(None, wall=1_000)
     assert keys(join) == []
     look(clock, *range(1_000, 1_012))
     assert keys(join) == [("t", "idle")]
