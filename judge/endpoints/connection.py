@@ -1,13 +1,14 @@
 """HTTP to an OpenAI-compatible API with little overhead: POST of a call, and the list of models.
 
-The `openai` SDK provides address and headers, and its HTTP client manages connections and proxies. Its `post`
-is not used: it builds address, headers and options again for each call, which takes more CPU time than
-sending the request and reading the reply.
+The `openai` SDK provides headers, and its HTTP client proxies and certificates. Calls go directly to the
+`aiohttp` session below that client: its layers build address, headers and reply again for each call, which
+takes more CPU time than sending the request and reading the reply.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module, metadata
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     import httpx2 as httpx
 else:  # the SDK's client is built on one of the two; asking the SDK itself would import it
     httpx = import_module("httpx2" if "httpx2" in str(metadata.requires("openai")) else "httpx")
-Headers = httpx.Headers
-Response = httpx.Response
 
 MAX_LIST_BYTES: Final = 4 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
@@ -87,7 +86,7 @@ def _open_client(**options: Any) -> Any:
 
 def _with_connector(transport: Any) -> Any:
     limits = transport.limits
-    transport.client = lambda: aiohttp.ClientSession(
+    transport.client = aiohttp.ClientSession(
         connector=_Connector(
             limit=limits.max_connections, keepalive_timeout=limits.keepalive_expiry, ssl=transport.ssl_context
         )
@@ -95,13 +94,26 @@ def _with_connector(transport: Any) -> Any:
     return transport
 
 
+class Response(NamedTuple):
+    """Status, headers (by names in any case) and body of a reply."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+
 class ApiConnection(NamedTuple):
-    """An HTTP client, and the headers and addresses of calls; to be used and closed in one event loop."""
+    """A session with the options and addresses of calls; to be used and closed in one event loop."""
 
     http: httpx.AsyncClient
-    headers: Headers
-    completions: httpx.URL
-    embeddings: httpx.URL
+    session: aiohttp.ClientSession
+    options: Mapping[str, Any]
+    completions: str
+    embeddings: str
     sdk: Any
 
 
@@ -125,42 +137,41 @@ def open_api(
     )
     given = {**client.auth_headers, **client.default_headers}
     # The SDK marks omitted headers with a sentinel.
-    headers = {name: value for name, value in given.items() if isinstance(value, str)}
+    headers = {name.lower(): value for name, value in given.items() if isinstance(value, str)}
     base = httpx.URL(base_url)  # the SDK's versions differ in where they put the slash before a query string
     folder, mark, query = base.raw_path.partition(b"?")
     completions, embeddings = (
         base.copy_with(raw_path=folder.rstrip(b"/") + path + mark + query)
         for path in (b"/chat/completions", b"/embeddings")
     )
-    return ApiConnection(http, Headers(headers), completions, embeddings, client)
+    transport = http._transport_for_url(base)  # noqa: SLF001 - a proxy's, or the one without
+    proxy = transport.proxy
+    options = {
+        "headers": headers,
+        "allow_redirects": False,
+        "auto_decompress": False,
+        "timeout": aiohttp.ClientTimeout(sock_connect=http.timeout.connect),
+        "proxy": None if proxy is None else str(proxy.url),
+        "proxy_auth": None if proxy is None or proxy.auth is None else aiohttp.BasicAuth(*proxy.auth),
+        "proxy_headers": None if proxy is None else proxy.headers,
+    }
+    return ApiConnection(http, transport.client, options, str(completions), str(embeddings), client)
 
 
-async def post(
-    api: ApiConnection, content: bytes, *, embeds: bool, fresh: bool, max_bytes: int
-) -> tuple[Response, bytes]:
-    """Send a JSON body; return the reply, of any status, and its body, read directly from the stream."""
-    url = api.embeddings if embeds else api.completions
-    request = httpx.Request("POST", url, headers=api.headers, stream=httpx.ByteStream(content))
-    # As a stream that is read at once, the body's headers are left to the transport, which writes them
-    # anyway.
-    request.read()
+async def post(api: ApiConnection, content: bytes, *, embeds: bool, fresh: bool, max_bytes: int) -> Response:
+    """Send a JSON body; return the reply, of any status."""
     _fresh.set(fresh)
-    response = await api.http.send(request, stream=True)
-    try:
-        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+    url = api.embeddings if embeds else api.completions
+    async with api.session.post(url, data=content, **api.options) as answer:
+        if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise UnreadReplyError("the reply is compressed, which was not asked for", is_event_s=False)
-        stream = response.stream
-        if not isinstance(stream, httpx.AsyncByteStream):
-            raise TypeError(f"an asynchronous client gave a body to be read as {type(stream).__name__}")
         read = bytearray()  # not a list: there may be millions of parts
-        async for part in stream:
+        async for part in answer.content.iter_any():
             read += part
             if len(read) > max_bytes:
                 why = f"the reply is larger than {max_bytes} bytes, too large for a verdict"
-                raise UnreadReplyError(why, is_event_s=response.is_success)
-        return response, bytes(read)
-    finally:
-        await response.aclose()
+                raise UnreadReplyError(why, is_event_s=answer.ok)
+        return Response(answer.status, answer.headers, bytes(read))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from functools import cached_property, partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from aiohttp import ServerTimeoutError
+
 from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.connection import (
     BROKEN,
     ApiConnection,
-    Headers,
     Response,
     UnreadReplyError,
     open_api,
@@ -150,7 +151,7 @@ class OpenAIChat:
             started = time.perf_counter()
             try:
                 async with asyncio.timeout_at(deadline):
-                    response, body = await post(
+                    response = await post(
                         api,
                         content,
                         embeds=request.embeds,
@@ -159,7 +160,7 @@ class OpenAIChat:
                     )
             except BROKEN as error:
                 raise self._broken_off(error) from error
-            refused = response.status_code in _REQUEST_REFUSED and b"temperature" in body
+            refused = response.status in _REQUEST_REFUSED and b"temperature" in response.body
             if refused and request.temperature is not None:
                 self._takes_temperature = False
                 _log.warning(
@@ -170,7 +171,7 @@ class OpenAIChat:
                 request = replace(request, temperature=None)
                 continue
             try:
-                return self._reply(response, body, request, response_format, time.perf_counter() - started)
+                return self._reply(response, request, response_format, time.perf_counter() - started)
             except ResponseFormatError:
                 weaker = response_format.weaker
                 if weaker is None:
@@ -193,7 +194,7 @@ class OpenAIChat:
 
     def reply(self, body: bytes, request: ChatRequest) -> ChatReply:
         """Return what `complete` returns or raises for the body of a reply."""
-        return self._reply(Response(200), body, request, self.response_format, 0.0)
+        return self._reply(Response(200, {}, body), request, self.response_format, 0.0)
 
     async def close(self) -> None:
         if "_api" in vars(self):
@@ -201,7 +202,7 @@ class OpenAIChat:
 
     def _broken_off(self, error: Exception) -> JudgeError:
         """Return the error for a missing or incomplete reply."""
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TimeoutError) and not isinstance(error, ServerTimeoutError):
             return JudgeUnavailableError(
                 f"judge endpoint {self.endpoint} did not answer within {self._timeout_seconds:g} s",
                 kind="timeout",
@@ -217,13 +218,12 @@ class OpenAIChat:
     def _reply(
         self,
         response: Response,
-        body: bytes,
         request: ChatRequest,
         response_format: ResponseFormat,
         seconds: float,
     ) -> ChatReply:
         schema_sent = request.response_schema is not None and response_format is not ResponseFormat.PLAIN
-        headers, status = response.headers, response.status_code
+        status, headers, body = response
         if not response.is_success:
             raise self._refusal(headers, status, _error_body(body), schema_sent=schema_sent)
         try:
@@ -245,7 +245,7 @@ class OpenAIChat:
             model=completion.model or self.model,
             usage=completion.usage,
             seconds=seconds,
-            limits=rate_limits(headers.raw),
+            limits=rate_limits(headers),
             system_fingerprint=completion.system_fingerprint,
         )
         stopped = self._stopped(completion, request)
@@ -256,6 +256,8 @@ class OpenAIChat:
 
     def _accepted(self, response_format: ResponseFormat) -> None:
         """Use this response format from now on; a refusal alone may have another reason."""
+        if response_format is self.response_format:
+            return
         formats = list(ResponseFormat)
         if formats.index(response_format) > formats.index(self.response_format):
             _log.warning(
@@ -282,7 +284,9 @@ class OpenAIChat:
             return EventError("reply_cut", f"the reply of {self.model} ended at its length limit {limit}")
         return None
 
-    def _refusal(self, headers: Headers, status: int, body: object, *, schema_sent: bool) -> JudgeError:
+    def _refusal(
+        self, headers: Mapping[str, str], status: int, body: object, *, schema_sent: bool
+    ) -> JudgeError:
         error = error_for_status(
             endpoint=self.endpoint,
             status=status,
@@ -292,7 +296,7 @@ class OpenAIChat:
         )
         if isinstance(error, JudgeUnavailableError):
             error.retry_after_seconds = retry_after_seconds(headers, now=datetime.now(UTC))
-            error.limits = rate_limits(headers.raw)
+            error.limits = rate_limits(headers)
         self._heard(error.said)
         return error
 

@@ -141,21 +141,20 @@ def http_date(text: str | None) -> datetime | None:
 
 # Rate-limit headers
 
-_PREFIX = b"x-ratelimit-"
+_PREFIX = "x-ratelimit-"
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|d|h|m|s)")
 _UNIT_SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _MAX_CHARS = 64
 
 
-def rate_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits | None:
+def rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
     """Parse the limits that an endpoint reports."""
     found: dict[str, float] = {}
-    for name, value in headers:
+    for name, value in headers.items():
         # Skip most headers fast, because this runs for every call.
         if name[:12].lower() != _PREFIX or len(value) > _MAX_CHARS:
             continue
-        key = name[12:].decode("ascii", "replace").lower()
-        text = value.decode("utf-8", "replace").strip()
+        key, text = name[12:].lower(), value.strip()
         number = duration_seconds(text) if key.startswith("reset-") else _number(text)
         if number is not None and number >= 0:
             found[key] = number

@@ -230,7 +230,8 @@ class Spending:
             DrainingError: The worker stops, or gives its partitions up.
         """
         accounts = self.accounts(metric, labels)
-        await self._admission(accounts)
+        if accounts or self._draining:
+            await self._admission(accounts)
         usd, calls = None, 0
 
         def settle(result: Result) -> None:
@@ -246,7 +247,8 @@ class Spending:
         finally:
             for lease in waiting:
                 lease.waiting -= 1
-            self.settle(usd=usd, calls=calls, accounts=accounts)
+            if accounts:
+                self.settle(usd=usd, calls=calls, accounts=accounts)
 
     def admit(self, accounts: Accounts | None = None) -> datetime | None:
         """Admit a verdict, which must then be settled; if none is admitted, return the end of the day."""

@@ -108,7 +108,7 @@ def seconds_until(headers: dict[str, str]) -> float | None:
 
 
 def limits_of(headers: dict[str, str]) -> list[float | None] | None:
-    found = rate_limits((name.encode(), value.encode()) for name, value in headers.items())
+    found = rate_limits(headers)
     return None if found is None else [*astuple(found)]
 
 
