@@ -110,7 +110,7 @@ def _time_of(curve: Sequence[Sequence[float]], count: int) -> float:
 
 def filled(broker: Broker, count: int) -> str:
     """Fill a topic with tasks for `worker_plan`, and return its name."""
-    topic = broker.topic(f"{fresh_name('bench-judge')}.relevance")
+    topic = broker.topic(f"{fresh_name('bench-judge')}.judge.tasks.relevance")
     broker.fill(topic, judge_tasks(count))
     return topic
 
@@ -133,7 +133,7 @@ def worker_plan(broker: Broker, tasks: str, base_url: str, total: int) -> dict[s
         "settings": {
             "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group, "start": "earliest"},
             "topics": {
-                "tasks_prefix": tasks.removesuffix("relevance"),
+                "prefix": tasks.removesuffix("judge.tasks.relevance"),
                 "scores": broker.topic(f"{group}.scores"),
                 "create": True,
             },

@@ -52,7 +52,7 @@ def _plan(broker: Broker, events: str, base_url: str, total: int) -> dict[str, A
             "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group, "start": "earliest"},
             "topics": {
                 "events": events,
-                "tasks_prefix": f"{group}.",
+                "prefix": f"{group}.",
                 "scores": broker.topic(f"{group}.scores"),
                 "create": True,
             },

@@ -105,7 +105,7 @@ def _lines(broker: str, one: Emptied, many: Emptied) -> Iterator[Line]:
 
 def _empty(broker: Broker, base_url: str, workers: int) -> Emptied:
     name = fresh_name("scaling")
-    topic = broker.topic(f"{name}.tasks.relevance", PARTITIONS)
+    topic = broker.topic(f"{name}.judge.tasks.relevance", PARTITIONS)
     scores = broker.topic(f"{name}.scores", PARTITIONS)
     with tempfile.TemporaryDirectory(prefix="scaling-") as directory:
         settings = Path(directory) / "settings.yaml"
@@ -125,7 +125,7 @@ def _settings(broker: Broker, name: str, base_url: str) -> dict[str, Any]:
     return {
         "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": name, "start": "earliest"},
         "topics": {
-            "tasks_prefix": f"{name}.tasks.",
+            "prefix": f"{name}.",
             "scores": f"{name}.scores",
             "dead_letters": f"{name}.dead",
             "create": True,

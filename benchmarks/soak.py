@@ -92,14 +92,14 @@ def _settings(broker: Broker, directory: Path, judge_port: int) -> dict[str, Any
     pack.write_text(_PACK, encoding="utf-8")
     topics = {
         "events": f"{name}.events",
-        "tasks_prefix": f"{name}.tasks.",
+        "prefix": f"{name}.",
         "scores": f"{name}.scores",
         "dead_letters": f"{name}.dead",
         "alerts": f"{name}.alerts",
     }
     for topic in (
         *(topics[key] for key in ("events", "scores", "dead_letters", "alerts")),
-        f"{name}.tasks.tone",
+        f"{name}.judge.tasks.tone",
     ):
         broker.topic(topic)
     return {

@@ -59,7 +59,7 @@ def _worker_seconds(broker: Broker, base_url: str) -> float:
         "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group, "start": "earliest"},
         "topics": {
             "events": broker.topic(f"{group}.events"),
-            "tasks_prefix": f"{group}.",
+            "prefix": f"{group}.",
             "scores": broker.topic(f"{group}.scores"),
             "create": True,
         },

@@ -145,7 +145,7 @@ async def _worker(settings: Settings, agent: Any) -> AsyncIterator[None]:
 async def _ends(servers: str, settings: Settings, agent: str) -> AsyncIterator[Callable[[int], Any]]:
     """Yield a function that sends an event to the worker and returns when its task or result is written."""
     topics = settings.topics
-    tasks = f"{topics.tasks_prefix}relevance"
+    tasks = topics.task_topic("relevance")
     into, out_of = (topics.events, tasks) if agent == "intake" else (tasks, topics.scores)
     producer = AIOKafkaProducer(bootstrap_servers=servers)
     consumer = AIOKafkaConsumer(out_of, bootstrap_servers=servers, auto_offset_reset="earliest")

@@ -96,7 +96,7 @@ annotations:
 {{- $scores := list ($topics.scores | default "qa.scores") }}
 {{- $tasks := list }}
 {{- range $metric := .Values.config.metrics | default (dict "coverage" dict "relevance" dict) | keys | sortAlpha }}
-{{- $tasks = append $tasks (printf "%s%s" ($topics.tasks_prefix | default "judge.tasks.") $metric) }}
+{{- $tasks = append $tasks (printf "%sjudge.tasks.%s" ($topics.prefix | default "") $metric) }}
 {{- end }}
 {{- $parts := dict }}
 {{- if eq .Values.mode "split" }}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints, model_validator
 
@@ -180,8 +180,9 @@ TopicName = Annotated[
 """A topic name that Kafka accepts."""
 
 
-TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$")]
-"""Prefix of a topic name; leaves room for a metric name of up to 64 characters."""
+def _internal(name: str) -> Any:
+    """Return the name of an internal topic, as a property."""
+    return property(lambda topics: f"{topics.prefix}{name}")
 
 
 class TopicSettings(Section):
@@ -191,28 +192,15 @@ class TopicSettings(Section):
     """Input: answered questions."""
     scores: TopicName = "qa.scores"
     """Results (out)."""
-    tasks_prefix: TopicPrefix = "judge.tasks."
-    """Prefix of the task topics, one per metric."""
     dead_letters: TopicName = "qa.dead-letters"
     """Dead letters: records that could not be processed."""
     alerts: TopicName = "qa.alerts"
     """Alerts of the monitor."""
     labels: TopicName = "qa.labels"
     """Human labels on verdicts."""
-    anchors: TopicName = "qa.anchors"
-    """Frozen tasks that are judged again and again, to find shifts of the judge (compacted)."""
-    evaluations: TopicName = "judge.evaluations"
-    """Verdicts as OTLP log events, from a sink of kind otlp_topic."""
-    observations: TopicName = "qa.observations"
-    """Results by metric, internal to the monitor."""
-    monitor_state: TopicName = "qa.monitor-state"
-    """The monitor's state (compacted)."""
-    budget: TopicName = "qa.budget"
-    """What workers hold of judge.budget (compacted); only with a budget."""
-    batch_tasks: TopicName = "qa.batch-tasks"
-    """Tasks that wait for a batch; only with a lane of judge.endpoints that has batches."""
-    batches: TopicName = "qa.batches"
-    """The batches that were sent (compacted); only with such a lane."""
+    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,150}$")] = ""
+    """Comes before the names of all other topics, such as judge.tasks.<metric> and qa.observations: each
+    installation on a cluster needs its own."""
     create: bool = False
     """Create missing topics at start, for trials."""
     create_partitions: int = Field(default=4, ge=1, le=10_000)
@@ -220,8 +208,16 @@ class TopicSettings(Section):
     create_replication_factor: int = Field(default=1, ge=1, le=100)
     """Replicas of created topics."""
 
+    anchors: ClassVar[str] = _internal("qa.anchors")
+    evaluations: ClassVar[str] = _internal("judge.evaluations")
+    observations: ClassVar[str] = _internal("qa.observations")
+    monitor_state: ClassVar[str] = _internal("qa.monitor-state")
+    budget: ClassVar[str] = _internal("qa.budget")
+    batch_tasks: ClassVar[str] = _internal("qa.batch-tasks")
+    batches: ClassVar[str] = _internal("qa.batches")
+
     def task_topic(self, metric: str) -> str:
-        return f"{self.tasks_prefix}{metric}"
+        return f"{self.prefix}judge.tasks.{metric}"
 
 
 class DeadLetterSettings(Section):

@@ -141,13 +141,21 @@ def _name_problems(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _topic_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     topics = settings.topics
-    results = ("events", "scores", "dead_letters", "alerts", "labels", "evaluations", "observations")
-    internal = ("anchors", "monitor_state", "budget", "batch_tasks", "batches")
-    names = {f"topics.{name}": getattr(topics, name) for name in (*results, *internal)}
-    names |= {f"topics.tasks_prefix ({metric})": topics.task_topic(metric) for metric in settings.metrics}
-    owners: dict[str, str] = {}
-    for path, topic in names.items():
-        # Kafka refuses two topics that differ only in . and _ (they collide in its metrics).
+    owners = {topics.task_topic(metric): f"the tasks of metric {metric}" for metric in settings.metrics}
+    for name in (
+        "anchors",
+        "evaluations",
+        "observations",
+        "monitor_state",
+        "budget",
+        "batch_tasks",
+        "batches",
+    ):
+        owners[getattr(topics, name)] = "an internal topic"
+    # Kafka refuses two topics that differ only in . and _ (they collide in its metrics).
+    owners = {topic.replace(".", "_"): owner for topic, owner in owners.items()}
+    for name in ("events", "scores", "dead_letters", "alerts", "labels"):
+        path, topic = f"topics.{name}", getattr(topics, name)
         owner = owners.setdefault(topic.replace(".", "_"), path)
         if owner != path:
             yield path, f"must differ from {owner} in more than . and _ (got {topic!r}); rename one"

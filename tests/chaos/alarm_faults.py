@@ -25,6 +25,7 @@ from tests.chaos.arena import PARTITIONS, PROGRAM, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
 from tests.integration.deadlines import until
+from tests.integration.tuning import environment
 from tests.places import ROOT
 
 SESSION_SECONDS: Final = 3
@@ -152,17 +153,15 @@ async def upgraded_before_a_drop(arena: Arena) -> Report:
     """
     _prepare(arena)
     # A release that wrote observations and state to other topics has written none for the new one.
-    elsewhere = arena.stage.topic("earlier")
-    earlier = {f"topics.{name}": f"{elsewhere}.{name}" for name in ("observations", "monitor_state")}
-    arena.stage.changes |= earlier
+    constants, elsewhere = arena.constants, arena.stage.topic("earlier")
+    at, names = "streams.settings.broker.TopicSettings", ("observations", "monitor_state")
+    arena.constants = {**constants, **{f"{at}.{name}": f"{elsewhere}.{name}" for name in names}}
     await _score(arena, 5, 0.2)
     await arena.begin(session_seconds=SESSION_SECONDS)
     await _answered(arena, 0.2)
     await _score(arena, 5, 0.25)
-    for name in earlier:
-        del arena.stage.changes[name]
-    arena.write_settings()
     for worker in arena.workers:
+        worker.environment |= environment(constants)
         await worker.restart()
         await worker.reads()
     await _answered(arena, 0.25)
@@ -187,7 +186,7 @@ async def upgraded_and_rolled_back(arena: Arena) -> Report:
     """
     _prepare(arena)
     arena.stage.changes["store.path"] = str(arena.directory / "verdicts.db")
-    arena.left_out = earlier.UNKNOWN
+    arena.stage.prefixed = False  # the last release does not know the setting
     before = await asyncio.to_thread(earlier.program)
     await _score(arena, 5, None)
     await arena.start_workers(1, agents=("store",), program=before)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -89,11 +89,10 @@ class Arena:
     report: Report | None = None
     log_lines: int = 0
     """The most log lines of a worker between two starts."""
+    constants: Mapping[str, Any] = field(default_factory=lambda: _CONSTANTS)
+    """Constants of its workers; see `tuned`."""
     watches_observations: bool = False
     """Whether the end also requires that the monitor has read all observations."""
-
-    left_out: Collection[tuple[str, str]] = ()
-    """Sections and settings to leave out."""
 
     def __post_init__(self) -> None:
         self.policy: Policy = POLICY if self.team is None else self.team.policy
@@ -178,7 +177,7 @@ class Arena:
             name = f"worker-{number}"
             variables = {
                 **os.environ,
-                **environment(_CONSTANTS),
+                **environment(self.constants),
                 **{f"JUDGESTREAM_{key}": value for key, value in (own or {}).items()},
             }
             if self.proxies:
@@ -199,10 +198,8 @@ class Arena:
 
     def write_settings(self) -> Path:
         """Write the settings that workers read at their start."""
-        settings, document = self.directory / "settings.yaml", self.stage.document()
-        for section, setting in self.left_out:
-            del document[section][setting]
-        settings.write_text(yaml.safe_dump(document), encoding="utf-8")
+        settings = self.directory / "settings.yaml"
+        settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
         return settings
 
     def start_feed(self, *, stretch: float = 1.0, poison_every: int = POISON_EVERY, **more: Any) -> None:

@@ -14,8 +14,6 @@ from tests.places import ROOT
 
 BEFORE_THE_FIRST_RELEASE: Final = "33ce70f"
 """Stands for the last release while there is none."""
-UNKNOWN: Final = tuple(("topics", name) for name in ("anchors", "budget", "batch_tasks", "batches"))
-"""Settings unknown to it."""
 _PIP: Final = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 _FORMAT = re.compile(r"^STATE_VERSION: Final = (\d+)$", re.MULTILINE)
 

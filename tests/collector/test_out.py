@@ -24,9 +24,7 @@ pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
 
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
-    stage = Stage(bootstrap_servers, tmp_path)
-    stage.changes["topics.evaluations"] = stage.topic("evaluations")
-    return stage
+    return Stage(bootstrap_servers, tmp_path)
 
 
 def lines(file: Path) -> Iterator[Any]:

@@ -193,7 +193,7 @@ def test_the_default_metrics_are_those_of_the_settings() -> None:
     assert 'dict "coverage" dict "relevance" dict' in helpers
     topics, kafka = settings.topics, settings.kafka
     templates = "".join(path.read_text(encoding="utf-8") for path in (CHART / "templates").glob("*"))
-    of_topics = (topics.events, topics.scores, topics.tasks_prefix)
+    of_topics = (topics.events, topics.scores, "%sjudge.tasks.%s")
     for default in (*of_topics, kafka.group_id, kafka.bootstrap_servers):
         assert f'"{default}"' in templates
 

@@ -26,11 +26,15 @@ from tests.integration.tuning import tuned
 
 PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_text }}\n"
 TOPICS = {
-    "events": "events", "tasks_prefix": "tasks.", "scores": "scores", "dead_letters": "dead",
-    "alerts": "alerts", "observations": "observations", "anchors": "anchors",
-    "monitor_state": "monitor-state", "budget": "budget", "batch_tasks": "batch-tasks", "batches": "batches",
+    "events": "events", "scores": "scores", "dead_letters": "dead", "alerts": "alerts", "labels": "labels"
 }  # fmt: skip
 """The endings of the topics' names, by setting."""
+INTERNAL = {
+    "tasks": "judge.tasks", "anchors": "qa.anchors", "evaluations": "judge.evaluations",
+    "observations": "qa.observations", "monitor_state": "qa.monitor-state", "budget": "qa.budget",
+    "batch_tasks": "qa.batch-tasks",
+}  # fmt: skip
+"""The names that `topics.prefix` comes before."""
 REPLY = '{"score": 3, "justification": "plain"}'
 
 
@@ -99,6 +103,8 @@ class Stage:
     constants: dict[str, Any] = field(default_factory=dict)
     """Constants of its workers; see `tuned`."""
     name: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
+    prefixed: bool = True
+    """Whether its internal topics have the name as prefix."""
     access: dict[str, Any] = field(default_factory=dict)
     """Options of the stage's own clients, if the broker requires a login."""
 
@@ -118,6 +124,7 @@ class Stage:
             },
             "topics": {
                 **{name: self.topic(ending) for name, ending in TOPICS.items()},
+                **({"prefix": f"{self.name}."} if self.prefixed else {}),
                 "create": True,
                 "create_partitions": self.partitions,
             },
@@ -143,7 +150,9 @@ class Stage:
         return Settings.model_validate(self.document())
 
     def topic(self, what: str) -> str:
-        return f"{self.name}.{what}"
+        kind, dot, metric = what.partition(".")
+        prefix = f"{self.name}." if self.prefixed or kind not in INTERNAL else ""
+        return f"{prefix}{INTERNAL.get(kind, kind)}{dot}{metric}"
 
     @contextlib.asynccontextmanager
     async def worker(
@@ -211,7 +220,7 @@ class Stage:
         """Wait until topics hold this many records, as in `holds(tasks_tone=20, dead=1)`."""
 
         async def hold() -> bool:
-            found = {topic: len(await self.read(topic.replace("_", "."))) for topic in counts}
+            found = {topic: len(await self.read(topic.replace("tasks_", "tasks."))) for topic in counts}
             return all(found[one] == counts[one] or (at_least and found[one] > counts[one]) for one in counts)
 
         await until(hold, f"{'at least ' * at_least}{counts}")

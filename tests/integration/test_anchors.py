@@ -34,7 +34,7 @@ def stage(bootstrap_servers: str, tmp_path: Path, endpoint: Endpoint) -> Stage:
     endpoint.latency_seconds = 0.0
     score_by(endpoint, kinder=0)
     stage = Stage(bootstrap_servers, tmp_path, base_url=endpoint.url)
-    stage.changes = {"topics.labels": f"{stage.name}.labels", "store.path": str(tmp_path / "store.sqlite3")}
+    stage.changes = {"store.path": str(tmp_path / "store.sqlite3")}
     return stage
 
 

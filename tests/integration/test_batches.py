@@ -58,7 +58,7 @@ async def test_most_verdicts_come_in_a_batch_at_half_the_price(stage: Stage, jud
         await stage.produce([event(number) for number in range(EVENTS)])
         await stage.judges(IDS)
         results = await stage.results()
-        waited = await stage.read("batch-tasks")
+        waited = await stage.read("batch_tasks")
         assert len(results) == judge.answered == EVENTS
         assert batched(results) == {record.key.decode() for record in waited}
         assert 0 < len(waited) < EVENTS
@@ -146,7 +146,7 @@ async def test_a_worker_killed_in_a_batch_s_life_pays_no_verdict_twice(
         async with process(stage) as worker:
             await stage.produce([event(number) for number in range(EVENTS)])
             await asyncio.wait_for(held.reached.wait(), DEADLINE_SECONDS)
-            waiting = len(await stage.read("batch-tasks"))
+            waiting = len(await stage.read("batch_tasks"))
             await stage.commits("tasks.tone", EVENTS)
             await stage.holds(scores=EVENTS - waiting)
             worker.send_signal(signal.SIGKILL)
@@ -154,7 +154,7 @@ async def test_a_worker_killed_in_a_batch_s_life_pays_no_verdict_twice(
         held.released = True
         async with process(stage):
             await stage.judges(IDS)
-            await stage.commits("batch-tasks", waiting)
+            await stage.commits("batch_tasks", waiting)
         results = await stage.results()
         assert len(results) == len({one.result_id for one in results}) == judge.answered == EVENTS
         sent = step not in {"before upload", "after upload", "before creation"}
@@ -171,7 +171,7 @@ async def test_a_batch_outlives_the_workers_that_wait_for_it(bootstrap_servers: 
         async with process(stage) as worker:
             await stage.produce([event(number) for number in range(EVENTS)])
             await until(lambda: bool(judge.batches.batches), "a batch")
-            waiting = len(await stage.read("batch-tasks"))
+            waiting = len(await stage.read("batch_tasks"))
             await stage.commits("tasks.tone", EVENTS)
             worker.send_signal(signal.SIGTERM)
             assert await worker.wait() == 0

@@ -29,7 +29,7 @@ from tests.integration.stage import Stage, event
 from tests.integration.wire_client import WireClient
 from tests.streams.cli.processes import Service, judgestream, running
 
-MONITORS = ("scores", "alerts", "observations", "anchors", "monitor-state")
+MONITORS = ("scores", "alerts", "observations", "anchors", "monitor_state")
 NEEDED = ("events", "tasks.tone", "dead", *MONITORS)
 
 
@@ -89,11 +89,11 @@ async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
         read, _, written = rights.detail.partition("; ")
         assert set(read.removeprefix("Read: ").split(", ")) == {
             topics.topic(name)
-            for name in ("events", "tasks.tone", "scores", "observations", "anchors", "monitor-state")
+            for name in ("events", "tasks.tone", "scores", "observations", "anchors", "monitor_state")
         }
         assert set(written.removeprefix("Write: ").split(", ")) == {
             topics.topic(name)
-            for name in ("tasks.tone", "dead", "scores", "alerts", "observations", "monitor-state")
+            for name in ("tasks.tone", "dead", "scores", "alerts", "observations", "monitor_state")
         }
     assert found(diagnosis, "access", f"group {topics.name}-group").detail.startswith("does not exist yet")
     assert found(diagnosis, "access", "producer").outcome == "ok"

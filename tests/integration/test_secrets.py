@@ -51,7 +51,7 @@ SECRETS = {
     "secret of an event": "sk-proj-EventSecret0123456789abcdef",
 }
 PATHS = ("", "status.js", "assets/style.css", "status.json", "metrics", "healthz", "readyz", "none")
-TOPICS = ("events", "tasks.relevance", "scores", "dead", "alerts", "observations", "monitor-state")
+TOPICS = ("events", "tasks.relevance", "scores", "dead", "alerts", "observations", "monitor_state")
 
 
 @dataclass

@@ -20,9 +20,7 @@ from tests.streams.results import alert, failed, scored
 
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
-    stage = Stage(bootstrap_servers, tmp_path, changes={"sinks": {"collector": {"kind": "otlp_topic"}}})
-    stage.changes["topics.evaluations"] = stage.topic("evaluations")
-    return stage
+    return Stage(bootstrap_servers, tmp_path, changes={"sinks": {"collector": {"kind": "otlp_topic"}}})
 
 
 async def test_each_verdict_becomes_a_log_event_on_a_topic(stage: Stage) -> None:
@@ -79,7 +77,6 @@ async def test_an_incident_is_sent_to_a_webhook(
     async with on_loopback(app) as url:
         hook = {"kind": "incident_webhook", "url": f"{url}/hook", "secret_env": "HOOK_SECRET"}
         stage = Stage(bootstrap_servers, tmp_path, changes={"sinks": {"oncall": hook}})
-        stage.changes["topics.evaluations"] = stage.topic("evaluations")
         async with stage.worker(Chat(), agents=("sink",)):
             await stage.produce([raised("a", "drop"), raised("c", "drop", 0.1, **docs)], topic="alerts")
             await until(lambda: len(told) == 1, "the incident")

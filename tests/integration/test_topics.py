@@ -21,11 +21,11 @@ from tests.streams.cli.processes import call
 
 def _document(broker: RunningBroker, topic_name: Callable[[str], str], **topics: Any) -> dict[str, Any]:
     stem = topic_name("topics")
-    fields = "events scores dead_letters alerts labels observations anchors monitor_state"
+    fields = "events scores dead_letters alerts labels"
     names = {name: f"{stem}.{name}" for name in fields.split()}
     return {
         "kafka": {"bootstrap_servers": broker.bootstrap_servers},
-        "topics": {**names, "tasks_prefix": f"{stem}.tasks.", "create_partitions": 3, **topics},
+        "topics": {**names, "prefix": f"{stem}.", "create_partitions": 3, **topics},
         "metrics": {"coverage": {}},
     }
 

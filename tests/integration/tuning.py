@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, Final
 from unittest import mock
 
@@ -21,8 +21,7 @@ def tuned(values: Mapping[str, Any]) -> ExitStack:
     """Replace constants, named by module and name, until the stack is closed; of a dataclass, its fields."""
     stack = ExitStack()
     for place, given in values.items():
-        module, _, name = place.rpartition(".")
-        known = getattr(import_module(module), name)
+        known = resolve_name(place)
         stack.enter_context(mock.patch(place, replace(known, **given) if isinstance(given, dict) else given))
     return stack
 

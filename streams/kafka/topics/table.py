@@ -104,7 +104,7 @@ def topic_uses(settings: Settings, agents: Collection[str] = AGENTS) -> list[Top
 
 def message_of(topics: TopicSettings, name: str) -> str | None:
     """Return the name of the message schema of a topic; None for an unknown topic."""
-    if name.startswith(topics.tasks_prefix):
+    if name.startswith(topics.task_topic("")):
         return "judge_task"
     return next((kind.message for kind in TOPICS if name in kind.names(topics, ())), None)
 

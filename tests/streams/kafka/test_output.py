@@ -81,7 +81,7 @@ class _SmallTopic(_Sender):
         return await super().send(topic, key, (key or b"") + (value or b""), *rest)
 
 
-TOPICS = TopicSettings(scores="s", dead_letters="d", alerts="a", tasks_prefix="t.")
+TOPICS = TopicSettings(scores="s", dead_letters="d", alerts="a", prefix="t.")
 
 
 def _output(sender: _Sender, policy: DeadLetterSettings | None = None) -> tuple[Output, Metrics]:

@@ -79,9 +79,9 @@ def test_all_workers_of_a_sampling_budget_share_its_topic() -> None:
 
 def test_what_the_settings_say_counts() -> None:
     created = {"create_partitions": 24, "create_replication_factor": 3}
-    plan = _plan(events="answers", tasks_prefix="t-", **created)
+    plan = _plan(events="answers", prefix="t-", **created)
     config = {"cleanup.policy": "delete", "retention.ms": "604800000", "min.insync.replicas": "2"}
-    assert plan["t-coverage"] == WantedTopic("t-coverage", 24, 3, config)
+    assert plan["t-judge.tasks.coverage"] == WantedTopic("t-judge.tasks.coverage", 24, 3, config)
     # Below three replicas a restarting broker would stop every write.
     assert "min.insync.replicas" not in _plan(create_replication_factor=2)["qa.scores"].config
 
@@ -137,9 +137,9 @@ def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
 
 
 def test_what_a_topic_holds_follows_from_its_name() -> None:
-    topics = TopicSettings.model_validate({"scores": "verdicts", "tasks_prefix": "todo."})
+    topics = TopicSettings.model_validate({"scores": "verdicts", "prefix": "own."})
     assert message_of(topics, "verdicts") == "result"
-    assert message_of(topics, "todo.tone") == "judge_task"
+    assert message_of(topics, "own.judge.tasks.tone") == "judge_task"
     assert message_of(topics, "qa.scores") is None
 
 
