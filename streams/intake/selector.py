@@ -220,7 +220,6 @@ def sampling_policy(sampling: SamplingSettings, *, least_rate: float = 0.0) -> S
         rules=[Rule(one.name, LabelsCondition.of(one.when), rate(one.rate)) for one in sampling.rules],
         key=sampling.key,
         upstream=sampling.upstream,
-        floor=sampling.upstream_floor,
     )
 
 

@@ -103,6 +103,8 @@ def _check(name: str, settings: MetricSettings, code: CodeSettings) -> Metric:
         _refuse_range(name, settings)
     if check == "latency" and options.pop("unit", None) == "milliseconds":
         options["factor"] = 0.001
+    if check == "contains":
+        options["ignore_case"] = True  # the default, named so that the evaluator's version stays
     if check == "json_valid":
         options = {"schema": _schema(name, options["schema_file"])}
     return CodeMetric(name, check, score_range=score_range, **options)

@@ -212,10 +212,8 @@ class SamplingSettings(Section):
     upstream: Upstream = "ignore"
     """How to combine with an upstream sampler (`ot=th` in tracestate, or the event's sampling_probability).
     equalize: the lower of its probability and this rate; proportional: this rate is a share of what it kept;
-    ignore: this rate alone. Choose ignore unless a sampler is in front: users can write a tracestate."""
-    upstream_floor: float = Field(default=0.01, gt=0, le=1)
-    """A lower probability of an upstream sampler is unknown: an answer would count as many answers."""
-
+    ignore: this rate alone. Choose ignore unless a sampler is in front: users can write a tracestate.
+    A probability below 0.01 is unknown."""
     budget: SamplingBudgetSettings | None = None
     """Sets the rates, up to those configured, so that the most is learnt for the money of a day."""
 

@@ -45,13 +45,9 @@ class ContainsSettings(Section):
     """Whether a text contains words or phrases."""
 
     texts: tuple[_Phrase, ...] = Field(min_length=1, max_length=1000)
-    """Texts to find, character by character."""
+    """Texts to find in the answer, character by character, without regard to case; otherwise use regex."""
     need: Literal["any", "all"] = "all"
     """Whether one match is enough."""
-    ignore_case: bool = True
-    """Whether to ignore case."""
-    of: _Text = "answer"
-    """The text to search."""
     good: bool = True
     """Whether a match is good."""
 
@@ -64,12 +60,10 @@ class JsonValidSettings(Section):
 
 
 class LengthSettings(Section):
-    """Length of a text."""
+    """Length of the answer."""
 
     unit: Literal["characters", "words", "sentences"] = "words"
     """What to count."""
-    of: _Text = "answer"
-    """The text."""
     worse: Worse = "down"
     """Which direction of the mean raises an alert."""
 

@@ -128,17 +128,13 @@ class TelemetrySettings(Section):
     port: int = Field(default=8080, ge=0, le=65535)
     """Port; 0 picks a free one."""
     basic_auth: BasicAuthSettings | None = None
-    """Requires user and password except at /healthz and /readyz."""
+    """Requires user and password except at /healthz and /readyz. Without a login the port answers only to
+    addresses, names without a dot and private domains (.local, .internal, .svc)."""
     tls: TlsSettings | None = None
     """Serve the port with TLS."""
     page: Literal["open", "loopback"] = "open"
     """Who may open the page without a login. loopback: only this machine (and kubectl port-forward); open:
     everyone. Metrics and probes are open in both cases."""
-    allowed_hosts: tuple[
-        Annotated[str, StringConstraints(pattern=r"^(\*\.)?[A-Za-z0-9_.-]{1,253}$")], ...
-    ] = Field(default=(), max_length=50)
-    """Host names that the page accepts without a login, such as *.example.com. Addresses, names without a
-    dot, and private domains (.local, .internal, .svc) are always accepted."""
     labels: tuple[LabelName, ...] = Field(default=DEFAULT_LABELS, max_length=8)
     """Event labels that become metric labels."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -54,7 +54,6 @@ async def serve(
         auth=auth,
         tls=tls,
         far_paths=_FAR_PATHS if telemetry.page == "loopback" else None,
-        allowed_hosts=telemetry.allowed_hosts,
     )
     app = port.application()
     app.router.add_get("/metrics", partial(_metrics, registry, set()))

@@ -313,7 +313,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "printable": printable,
     "highlighted": _highlighted,
     "a dead letter": _set_aside,
-    "a host": lambda text: is_own_host([text], ("*.example.com",)),
+    "a host": lambda text: is_own_host([text]),
     "coverage, any reply": lambda text: _interpreted(_METRICS["coverage"], "Rain fell.", text),
 }
 """The offline judge is not among them: it is a demonstration's endpoint, in a process or thread of its own.

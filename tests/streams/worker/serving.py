@@ -39,7 +39,7 @@ async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
         host: The address to listen on.
         access: Settings of `telemetry`, and parts of the server.
     """
-    given = {name: access.pop(name) for name in ("port", "page", "allowed_hosts") if name in access}
+    given = {name: access.pop(name) for name in ("port", "page") if name in access}
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry)
     port = await serve(
