@@ -71,7 +71,7 @@ monitor:
 """,
     "review": """\
 review:
-  port: 9082
+  host: 0.0.0.0
   basic_auth: {username: reviewers, password_env: REVIEW_PASSWORD}
 """,
     "store": """\

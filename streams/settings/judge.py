@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -11,7 +11,9 @@ from pydantic import (
     Field,
     JsonValue,
     SecretStr,
+    SerializerFunctionWrapHandler,
     StringConstraints,
+    WrapSerializer,
     model_validator,
 )
 
@@ -163,8 +165,8 @@ class CapSettings(LimitSettings):
 class BudgetSettings(LimitSettings):
     """Cost limits of judging, for all workers together. `budget: none` sets no limit."""
 
-    unlimited: bool = False
-    """No limit (same as `budget: none`). Otherwise a paid endpoint requires a limit."""
+    unlimited: ClassVar[bool] = False
+    """Whether it is `budget: none`; otherwise a paid endpoint requires a limit."""
     caps: tuple[CapSettings, ...] = Field(default=(), max_length=20)
     """Further limits on metrics or label values; a verdict must be within all that concern it."""
 
@@ -183,21 +185,29 @@ class BudgetSettings(LimitSettings):
         return any(limit.usd_per_day is not None for _, limit in self.limits)
 
     @model_validator(mode="after")
-    def _limit_or_none(self) -> Self:
-        names = ("usd_per_day", "calls_per_day", "caps")
-        limits = [name for name in names if getattr(self, name) not in (None, ())]
-        if self.unlimited and limits:
-            refuse([("unlimited", f"must be false beside {limits[0]} (got true); keep one of them")])
+    def _distinct(self) -> Self:
         refuse([(f"caps.{path}", text) for path, text in repeated([cap.name for cap in self.caps])])
         return self
 
 
+class Unlimited(BudgetSettings):
+    """`budget: none`."""
+
+    unlimited = True
+
+
 def _none(given: object) -> object:
-    return {"unlimited": True} if given == "none" else given
+    return Unlimited() if given == "none" else given
+
+
+def _written(budget: BudgetSettings, write: SerializerFunctionWrapHandler) -> object:
+    return "none" if budget.unlimited else write(budget)
 
 
 Budget = Annotated[
-    BudgetSettings, BeforeValidator(_none, json_schema_input_type=BudgetSettings | Literal["none"])
+    BudgetSettings,
+    BeforeValidator(_none, json_schema_input_type=BudgetSettings | Literal["none"]),
+    WrapSerializer(_written),
 ]
 
 

@@ -114,8 +114,6 @@ class ReviewSettings(Section):
 
     host: str = Field(default="127.0.0.1", min_length=1)
     """Address to listen on."""
-    port: int = Field(default=8082, ge=0, le=65535)
-    """Port; 0 picks a free one."""
     basic_auth: BasicAuthSettings | None = None
     """Login for labelling, separate from telemetry's; required if others can reach the address."""
 

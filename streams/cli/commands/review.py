@@ -23,9 +23,7 @@ def review(
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     bootstrap_servers: str | None = BROKERS,
-    port: int | None = Option(
-        None, "--port", "-p", min=0, max=65535, help="Default: review.port; 0 picks a free one."
-    ),
+    port: int = Option(8082, "--port", "-p", min=0, max=65535, help="0 picks a free one."),
     incident: str | None = Option(None, metavar="ID", help="Begin with the worst answers of this incident."),
     size: int = Option(10, metavar="N", min=1, max=500, help="Number of answers of --incident."),
     who: str | None = Option(None, help="Name on the labels; default: the login, or your user name."),
@@ -42,7 +40,7 @@ def review(
     call.run(lambda stop: _serve(call, port, who, stop, page=page))
 
 
-async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio.Event, *, page: str) -> None:
+async def _serve(call: Session, port: int, who: str | None, stop: asyncio.Event, *, page: str) -> None:
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
     from streams.web.access import BasicAuth, server_tls
@@ -51,9 +49,9 @@ async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio
     settings = call.settings
     wanted, tls = settings.review, settings.telemetry.tls
     listening = Port(
-        setting="review.port",
+        setting="--port",
         host=wanted.host,
-        port=wanted.port if port is None else port,
+        port=port,
         auth=None if wanted.basic_auth is None else BasicAuth(wanted.basic_auth, os.environ, "review"),
         tls=None if tls is None else server_tls(tls),
         open_paths=(),

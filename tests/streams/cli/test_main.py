@@ -24,7 +24,7 @@ FILES = {
     "empty.yaml": "{}",
     "judged.yaml": "metrics: {coverage: {}, length: {code: {json_valid: {}}}}\n",
     "tabs.yaml": "kafka:\n\tbootstrap_servers: kafka:9092\n",
-    "unlimited.yaml": "judge: {budget: {unlimited: true, usd_per_day: 1}}\n",
+    "unlimited.yaml": "judge: {budget: {unlimited: true}}\n",
     "zero.yaml": "telemetry: {port: 0}",
 }
 REFUSED = [
