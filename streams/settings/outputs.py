@@ -151,7 +151,7 @@ class SinkSettings(KindSection):
 
     group = "judgestream.sinks"
     kind: str
-    """otlp_topic: gen_ai.evaluation.result log events on topics.evaluations; otlp_http: the same to a
+    """otlp_topic: gen_ai.evaluation.result log events on judge.evaluations; otlp_http: the same to a
     Collector; otlp_spans: spans of the judge's own calls to a Collector; langfuse: scores; phoenix: span
     annotations; mlflow: assessments; webhook: signed JSON; incident_webhook: signed JSON, once per
     incident; or a kind of another package."""
