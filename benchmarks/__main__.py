@@ -29,6 +29,7 @@ BENCHMARKS = (
     "store",
     "tokens",
     "traces",
+    "two_phase",
     "verification",
     "words",
 )

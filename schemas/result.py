@@ -111,6 +111,18 @@ class Vote(Message):
     cost_usd: float | None = Field(default=None, ge=0, description="None if the price is unknown.")
 
 
+class FirstPhase(Message):
+    """What the cheap judge of two-phase judging found, whichever of the two the result is of."""
+
+    fingerprint: str = Field(description="Of the cheap judge's evaluator.")
+    model: str = Field(description="The cheap model that was asked.")
+    score: float = Field(description="Its score, unrounded.")
+    probability: float = Field(
+        gt=0, lt=1, description="Probability with which the strong judge was asked, part of `sampling`'s."
+    )
+    strong: str = Field(description="Fingerprint of the strong judge's evaluator.")
+
+
 class ResultBase(Message):
     """Common fields of all results."""
 
@@ -132,6 +144,7 @@ class ResultBase(Message):
     agreement: float | None = Field(
         default=None, ge=0, le=1, description="Agreement of a panel's votes with the result; 1: all agree."
     )
+    first_phase: FirstPhase | None = Field(default=None, description="None without two-phase judging.")
     sampling: Sampling
     times: Times
 

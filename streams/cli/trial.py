@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from math import floor
 from typing import Annotated, Any, Self
@@ -17,6 +17,7 @@ from judge.metric import unsampled_task
 from judge.text.printable import printable
 from schemas import QAEvent
 from streams.batch.plan import Estimate, request_of
+from streams.cli.costs import SampleCost, caching_notes
 from streams.cli.running import json_text
 from streams.cli.session import opened
 from streams.intake.trial import SettingsTrial, TrialOutcome, whole_or_lines
@@ -25,7 +26,6 @@ from streams.judging.endpoints import asked_by, judge_endpoints, may_cost, voter
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
 from streams.settings.base import FilePath, Rate, Section, refuse
-from streams.settings.judge import LimitSettings
 from streams.settings.tree import Settings
 from streams.settings.walk import suggest
 
@@ -48,11 +48,12 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
         request = None if metric.mode == "code" else request_of(metric, task)
         if request is None:
             continue
-        estimate = Estimate({name: metric}, settings.metrics, endpoints)
-        estimate.add(task)
+        cost = SampleCost(name, metric, settings)
         prompt: dict[str, Any] = {"metric": name, "estimated_tokens": request_tokens(request)}
         caps = [one for one in budget.caps if one.metric == name]
-        prompt["verdicts_per_day"] = _paid([budget, *caps], estimate)
+        prompt["verdicts_per_day"] = cost.paid([budget, *caps])
+        prompt["two_phase"] = list(cost.two_phase_notes())
+        prompt["caching"] = list(caching_notes(metric, voters(settings.metrics[name], endpoints)))
         if settings.metrics[name].prompt_pack is not None:
             prompt["messages"] = [
                 {"role": one.role, "content": one.content, "estimated_tokens": estimated_tokens(one.content)}
@@ -62,25 +63,16 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
     return found
 
 
-def _paid(limits: Sequence[LimitSettings], estimate: Estimate) -> int | None:
-    """Return how many such verdicts the narrowest limit pays for in a day; None without one, or a price."""
-    usd, calls = estimate.total.cost_usd, estimate.calls
-    paid = [one.usd_per_day / usd for one in limits if usd and one.usd_per_day is not None]
-    paid += [one.calls_per_day / calls for one in limits if calls and one.calls_per_day is not None]
-    return floor(min(paid)) if paid else None
-
-
 def rates_line(settings: Settings) -> str | None:
     """Return what `sampling.budget` would make of the rates; None without it, an endpoint or a price."""
-    limit, now = settings.sampling_limit, datetime(2026, 1, 1, tzinfo=UTC)
+    limit = settings.sampling_limit
     if limit is None:
         return None
-    endpoints, paid = judge_endpoints(settings.judge, os.environ, settings.metrics), []
-    for name, metric in build_metrics(settings).items():
-        if metric.mode != "code":
-            estimate = Estimate({name: metric}, settings.metrics, endpoints)
-            estimate.add(neutral_task(metric, now=now))
-            paid.append(_paid([limit], estimate))
+    paid = [
+        SampleCost(name, metric, settings).paid([limit])
+        for name, metric in build_metrics(settings).items()
+        if metric.mode != "code"
+    ]
     prices = [1 / one for one in paid if one]
     if not prices or len(prices) < len(paid) or not settings.sampling.most:
         return None
@@ -99,6 +91,7 @@ def prompt_lines(prompt: Mapping[str, Any]) -> Iterator[str]:
     paid = prompt["verdicts_per_day"]
     budget = "" if paid is None else f"; judge.budget pays for about {paid:,} such verdicts a day"
     yield f"{prompt['metric']}: {tokens} for a sample event (estimated high){budget}"
+    yield from (f"  {note}" for note in (*prompt["two_phase"], *prompt["caching"]))
     for message in prompt.get("messages", ()):
         yield f"  --- {message['role']}, about {message['estimated_tokens']} tokens"
         for line in message["content"].splitlines():

@@ -17,6 +17,8 @@ from judge.endpoints.endpoint import MOST_PROBES
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointOptions, Patience, is_loopback
 from judge.endpoints.pool import EndpointPool, JudgingOptions
+from judge.endpoints.retrying import RetryingJudge
+from judge.endpoints.two_phase import TwoPhaseJudge
 from judge.errors import JudgeUnavailableError
 from judge.evaluate.cache import FileCache, MemoryCache, VerdictCache
 from judge.evaluate.prices import ListedPrice, ModelPrice, Price, PriceTable, listed_price
@@ -192,7 +194,7 @@ def judge_endpoints(
         what = "add one, or set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL)"
         raise SettingsError([f"judge.endpoints: names no endpoint; {what}"])
     found = {one.name: one for one in endpoints}
-    for metric in wanted:
+    for metric in [one for given in wanted for one in (given, given.cheap) if one is not None]:
         for name in asked_by(metric, [(one.name, one.model) for one in endpoints]):
             endpoint, _, model = name.partition("/")
             if name in found or endpoint not in found:
@@ -253,9 +255,16 @@ def _parameters(endpoint: EndpointSettings) -> Mapping[str, Any]:
 
 
 def metric_judges(
-    pool: EndpointPool, metrics: Mapping[str, Metric], settings: Mapping[str, MetricSettings]
+    pool: EndpointPool,
+    metrics: Mapping[str, Metric],
+    settings: Mapping[str, MetricSettings],
+    *,
+    is_live: bool = False,
 ) -> dict[str, PatientJudge]:
-    """Return each metric's judge, with the endpoints and parameters of its settings."""
+    """Return each metric's judge, with the endpoints and parameters of its settings.
+
+    Only live traffic is judged in two phases: replays and files by the metric's own judge alone.
+    """
     models = [(one.name, one.model) for one in pool.endpoints]
     judges: dict[str, PatientJudge] = {}
     for name, metric in metrics.items():
@@ -263,7 +272,13 @@ def metric_judges(
         asked = () if wanted is None else asked_by(wanted, models)
         parameters = None if wanted is None else wanted.parameters
         if wanted is None or wanted.panel is None:
-            judges[name] = pool.judge(metric, endpoints=asked, parameters=parameters)
+            judges[name] = strong = pool.judge(metric, endpoints=asked, parameters=parameters)
+            first = wanted.cheap if is_live and wanted is not None else None
+            if wanted is None or wanted.two_phase is None or first is None:
+                continue
+            cheap = pool.judge(metric, endpoints=asked_by(first, models), parameters=parameters)
+            if isinstance(cheap, RetryingJudge) and isinstance(strong, RetryingJudge):
+                judges[name] = TwoPhaseJudge(cheap, strong, share=wanted.two_phase.strong_share)
         else:
             judges[name] = pool.panel(
                 metric, endpoints=asked, parameters=parameters, samples=wanted.panel.samples

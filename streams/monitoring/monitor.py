@@ -15,6 +15,7 @@ from schemas import ANCHOR, Alert, JudgeTask, Result, Scored, is_rejudged
 from streams.monitoring.anchors import AnchorWatch, Enrolment
 from streams.monitoring.config import MEAN, MIX, MonitorConfig, SeriesRules
 from streams.monitoring.series import Labels, Series, SeriesKey
+from streams.monitoring.two_phase import is_first, views
 from streams.monitoring.watch import Change, Sample
 from streams.telemetry.exposition import SeriesGauge
 
@@ -66,6 +67,19 @@ class Monitor:
         if not self._counts(result):
             return []
         self.last_results.append(result)
+        alerts: list[Alert] = []
+        of_first: list[Alert] = []
+        for view in views(result):
+            (of_first if is_first(view) else alerts).extend(self._add(view, now))
+        self._add_pair(result, now)
+        whole = None if is_first(result) else self._whole(result)
+        if whole is not None and isinstance(result, Scored):
+            most = self._config.rejudge_per_day
+            alerts = whole.explain(alerts, result, self._sample(result, (), now), now, most=most)
+        return self._said([*alerts, *of_first])
+
+    def _add(self, result: Result, now: datetime) -> list[Alert]:
+        """Add a result to the series of its evaluator."""
         alerts = []
         for labels in self._parts(result.labels):
             key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
@@ -84,11 +98,21 @@ class Monitor:
                     self._start_parts_over(key, changes)
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
-        whole = self._whole(result)
-        if whole is not None and isinstance(result, Scored):
-            most = self._config.rejudge_per_day
-            alerts = whole.explain(alerts, result, self._sample(result, (), now), now, most=most)
-        return self._said(alerts)
+        return alerts
+
+    def _add_pair(self, result: Result, now: datetime) -> None:
+        """Add a result of two-phase judging to the estimate of the strong judge's mean."""
+        phase = result.first_phase
+        fingerprint = result.evaluator.fingerprint if phase is None else phase.strong
+        for labels in self._parts(result.labels):
+            key = SeriesKey(result.metric, fingerprint, labels)
+            series = self.series.get(key)
+            if series is None or result.sampling.cluster is not None:
+                continue
+            if phase is not None or (series.two_phase is not None and isinstance(result, Scored)):
+                series.add_pair(result, now)
+                series.heard_at = max(series.heard_at, now)
+                self.changed.add(key)
 
     def _judged_again(self, result: Result, now: datetime) -> list[Alert]:
         """Add an answer that was judged again; return the alerts that get a word."""
@@ -287,14 +311,21 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[SeriesGauge]:
         window = series.window(snapshot.taken_at)
         for name in ("mean", "low", "high") if window is not None else ():
             yield SeriesGauge(f"window_{name}", where, getattr(window, name))
-        for name, number in series.anchors.numbers.items() if series.anchors is not None else ():
-            yield SeriesGauge(f"anchors_{name}", (metric, fingerprint), number)
-        if series.names.first_at:
-            yield SeriesGauge("judge_names", (metric, fingerprint), float(len(series.names.first_at)))
+        yield from () if labels else _evaluator_gauges(series)
         missing = series.missing_strata(snapshot.taken_at)
         yield SeriesGauge("missing_strata", where, float(len(missing)))
     for problem in get_args(StateProblem):
         yield SeriesGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))
+
+
+def _evaluator_gauges(series: Series) -> Iterator[SeriesGauge]:
+    by = series.key[:2]
+    for name, number in series.anchors.numbers.items() if series.anchors is not None else ():
+        yield SeriesGauge(f"anchors_{name}", by, number)
+    if series.correlation is not None:
+        yield SeriesGauge("two_phase_correlation", by, series.correlation)
+    if series.names.first_at:
+        yield SeriesGauge("judge_names", by, float(len(series.names.first_at)))
 
 
 def build_alert(

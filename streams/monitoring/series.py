@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
-from statistics import fmean
 from typing import Final, NamedTuple
 
 import structlog
@@ -17,11 +15,13 @@ from schemas import BURST, Alert, Estimate, Result, Scored
 from schemas.base import CLUSTERED_POLICY
 from streams.monitoring.anchors import AnchorWatch
 from streams.monitoring.burst import LEFT_OUT, REJUDGED, Burst, Names, OldAnswers, has_word, told, unclear
+from streams.monitoring.clusters import Clusters
 from streams.monitoring.config import MEAN, MIX, SeriesRules
 from streams.monitoring.statistics.attribution import FEWEST
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
 from streams.monitoring.statistics.strata import MOST_STRATA, RelativeWeights, Traffic, estimate_strata
 from streams.monitoring.suspicion import Cusum
+from streams.monitoring.two_phase import TwoPhase, as_strong, pair_of
 from streams.monitoring.watch import Change, Sample, Watch, reported
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -34,80 +34,6 @@ WINDOW_SECONDS: Final = 3_600.0
 """Length of the sliding window, that of the recording rules."""
 KNOWN_STRATUM_SECONDS: Final = 7 * 86_400
 """A stratum without an answer for this long is not reported as missing."""
-
-IDLE_SECONDS: Final = 1_800.0
-"""A cluster without an answer for this long is complete, and its mean is bet on."""
-LONGEST_SECONDS: Final = 86_400.0
-"""A cluster is complete at this age, and counts again at the earliest this long after its latest answer."""
-MOST_OPEN: Final = 500
-"""Beyond, the cluster longest without an answer is complete."""
-MOST_KNOWN: Final = 2_000
-"""Clusters remembered, so that a resumed one does not count again."""
-MOST_ANSWERS: Final = 50
-"""Answers of a cluster whose mean is bet on: its first ones."""
-
-
-@dataclass
-class Clusters:
-    """Answers that one random decision sampled together, such as those of a conversation or a user.
-
-    They correlate, so n of them say less than n independent ones, and a test that bets on each raises many
-    times the false alarms that it allows. So each cluster is one bet, on the mean of its answers, placed when
-    it is complete. The test's bound then holds in clusters instead of answers, if each next cluster's mean
-    has at least the tolerated expectation given the earlier clusters.
-    """
-
-    known: OrderedDict[str, tuple[float, float, float]] = field(default_factory=OrderedDict)
-    """Latest time, totals of w and wx; the longest silent first, as below."""
-    opened: OrderedDict[str, tuple[float, list[Sample]]] = field(default_factory=OrderedDict)
-    """First time, answers."""
-
-    def add(self, name: str, sample: Sample, amount: float, now: float) -> tuple[WeightedSums, list[Sample]]:
-        """Add an answer; return what it adds to the sums, and the clusters that are complete.
-
-        A cluster's answers enter the sums of squares as one, with the totals W of their w and T of their wx:
-        sum W², sum WT, sum T². So the variance is that of cluster totals, and the effective count is in
-        clusters (Särndal, Swensson, Wretman 1992, section 4.2).
-        """
-        latest, weight, weighted = self.known.pop(name, (0.0, 0.0, 0.0))
-        if name not in self.opened and now - latest > LONGEST_SECONDS:
-            weight = weighted = 0.0
-            self.opened[name] = (now, [])
-        alone = WeightedSums().add(amount, sample.probability)
-        w, wx = alone.weight, alone.weighted
-        self.known[name] = (max(now, latest), weight + w, weighted + wx)
-        together = WeightedSums(
-            weight_square=2 * w * weight,
-            weight_square_score=w * weighted + wx * weight,
-            weight_square_score_square=2 * wx * weighted,
-        )
-        return alone.merge(together), [_merged(answers) for answers in self._complete(name, sample, now)]
-
-    def _complete(self, name: str, sample: Sample, now: float) -> list[list[Sample]]:
-        complete = []
-        if name in self.opened:
-            first, answers = self.opened.pop(name)
-            if len(answers) < MOST_ANSWERS:
-                answers.append(sample)
-            if now - first > LONGEST_SECONDS:
-                complete.append(answers)
-            else:
-                self.opened[name] = (first, answers)
-        while self.opened:
-            oldest = next(iter(self.opened))
-            if len(self.opened) <= MOST_OPEN and now - self.known[oldest][0] <= IDLE_SECONDS:
-                break
-            complete.append(self.opened.pop(oldest)[1])
-        while len(self.known) > MOST_KNOWN:
-            self.known.popitem(last=False)
-        return complete
-
-
-def _merged(answers: Sequence[Sample]) -> Sample:
-    """Return a cluster as one sample: all scores, the mean weight, and the rest of the latest answer."""
-    scores = tuple(chain.from_iterable(one.scores for one in answers))
-    return answers[-1]._replace(score=scores, probability=1 / fmean(1 / one.probability for one in answers))
-
 
 Labels = tuple[tuple[str, str], ...]
 """The part of the traffic of a series: names and values; empty for all of it."""
@@ -154,6 +80,8 @@ class Series:
     bursts: dict[str, Burst] = field(default_factory=dict)
     """Of the whole traffic: what is being judged again, by replay id."""
     names: Names = field(default_factory=Names)
+    two_phase: TwoPhase | None = None
+    """Of the strong judge; None without two-phase judging."""
     suspicions: dict[str, Cusum] = field(default_factory=dict)
     """Of the whole traffic, by stratum; with `sampling.budget`."""
     spent: tuple[str, int] = ("", 0)
@@ -199,6 +127,8 @@ class Series:
     def window(self, now: datetime) -> Estimate | None:
         """The estimate over the answers in the window; None without any."""
         strata = {name: window.total(now) for name, window in self._windows.items()}
+        for name, window in self.two_phase.windows.items() if self.two_phase is not None else ():
+            strata[name] = as_strong(window.total(now), strata.get(name, WeightedSums()))
         found = self._estimate(strata, WINDOW_SECONDS)
         missing = self.missing_strata(now)
         return found if found is None else found.model_copy(update={"missing_strata": missing})
@@ -233,10 +163,24 @@ class Series:
             sums, bets = self._clusters.add(sample.cluster, sample, amount, now.timestamp())
         self._clustered = sample.cluster is not None or sample.policy.startswith(CLUSTERED_POLICY)
         self._traffic.add(sample.stratum, sums, sample.occurred_at.timestamp())
-        stratum = sample.stratum if sample.stratum in self._traffic.strata else ""
+        stratum = self._known(sample.stratum)
         window = self._windows.setdefault(stratum, SlidingSums(WINDOW_SECONDS))
         window.add(sums, occurred_at=sample.occurred_at, now=now)
         return [change for bet in bets for change in self._bet(bet, held)]
+
+    @property
+    def correlation(self) -> float | None:
+        """Of the cheap judge's scores with the strong one's; None if not known."""
+        return None if self.two_phase is None else self.two_phase.prediction.correlation
+
+    def _known(self, stratum: str) -> str:
+        return stratum if stratum in self._traffic.strata else ""
+
+    def add_pair(self, result: Result, now: datetime) -> None:
+        """Add what a result of two-phase judging says of the strong judge's mean in the window."""
+        self.two_phase = self.two_phase or TwoPhase()
+        stratum = self._known(result.sampling.stratum)
+        self.two_phase.add(pair_of(result), self._mean, stratum, now, WINDOW_SECONDS)
 
     @property
     def suspected(self) -> set[str]:

@@ -182,6 +182,18 @@ class PanelSettings(Section):
         return self
 
 
+class TwoPhaseSettings(Section):
+    """A cheap judge for all sampled answers; the metric's own judges a random part of them."""
+
+    endpoint: str
+    """Name of the cheap judge, one of judge.endpoints."""
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """The cheap model; default: the endpoint's own."""
+    strong_share: float = Field(default=0.1, gt=0, le=0.5)
+    """Share of the answers that the metric's own judge gets, too; up to three times as much where the cheap
+    verdict was corrected or doubted."""
+
+
 def _one_or_several(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
@@ -244,6 +256,8 @@ class MetricSettings(Section):
     """Sampling parameters of this metric (temperature, seed, ...); they override the endpoint's."""
     panel: PanelSettings | None = None
     """Several votes per answer instead of one verdict."""
+    two_phase: TwoPhaseSettings | None = None
+    """A cheap judge for all sampled answers; the mean stays the metric's own judge's."""
     citation_pattern: str | None = Field(default=None, min_length=1, max_length=500)
     """Regular expression for your citation format; its first group is the page number or document name
     (relevance)."""
@@ -271,6 +285,14 @@ class MetricSettings(Section):
         return check is not None and check.rises
 
     @property
+    def cheap(self) -> MetricSettings | None:
+        """The metric as the cheap judge judges it; None without two-phase judging."""
+        if self.two_phase is None:
+            return None
+        own = {"endpoints": (self.two_phase.endpoint,), "model": self.two_phase.model}
+        return self.model_copy(update={**own, "two_phase": None})
+
+    @property
     def asked(self) -> tuple[str, ...]:
         """Names of its endpoints; empty: all."""
         return (self.panel.endpoints if self.panel is not None else ()) or self.endpoints
@@ -289,7 +311,8 @@ class MetricSettings(Section):
         sources = [name for name in ("code", "python", "prompt_pack") if getattr(self, name) is not None]
         problems = [] if len(sources) < 2 else [(sources[1], f"excludes {sources[0]}; keep one of them")]
         if self.is_check:
-            judged = ("panel",) if self.embeds else ("endpoints", "model", "parameters", "panel")
+            judged = ["panel", "two_phase"]
+            judged += [] if self.embeds else ["endpoints", "model", "parameters"]
             problems += [
                 (name, "is only for metrics with a judge; remove it")
                 for name in judged
@@ -303,6 +326,8 @@ class MetricSettings(Section):
         if self.panel is None:
             return []
         problems = []
+        if self.two_phase is not None:
+            problems.append(("two_phase", "excludes panel; keep one of them"))
         if self.model is not None and self.panel.models:
             problems.append(("model", "excludes panel.models; keep one of them"))
         if len(self.endpoints) > 1 or (self.endpoints and self.panel.endpoints):

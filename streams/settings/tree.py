@@ -13,7 +13,7 @@ from streams.settings.base import Section, refuse
 from streams.settings.broker import DeadLetterSettings, KafkaSettings, TopicSettings
 from streams.settings.intake import IngestSettings, SamplingSettings
 from streams.settings.judge import SAMPLING_BUDGET, JudgeSettings, LimitSettings
-from streams.settings.metrics import MetricSettings, default_metrics
+from streams.settings.metrics import MetricSettings, TwoPhaseSettings, default_metrics
 from streams.settings.outputs import (
     MonitorSettings,
     ReviewSettings,
@@ -120,8 +120,30 @@ def _endpoint_problems(metric: MetricSettings, settings: Settings) -> Iterator[t
         if asked not in names:
             remedy = "add it there or remove it"
             yield path, f"must name judge.endpoints (those are {known}), got {asked!r}; {remedy}"
+    if metric.two_phase is not None:
+        yield from _two_phase_problems(metric, metric.two_phase, settings)
     if len(set(metric.asked)) != len(metric.asked):
         yield path, f"names an endpoint twice (got {list(metric.asked)}); remove one"
+
+
+def _two_phase_problems(
+    metric: MetricSettings, cheap: TwoPhaseSettings, settings: Settings
+) -> Iterator[tuple[str, str]]:
+    models = {one.name: one.model for one in settings.judge.endpoints}
+    if cheap.endpoint not in models:
+        known = f"those are {', '.join(models) or 'none'}"
+        yield (
+            ".two_phase.endpoint",
+            f"must name judge.endpoints ({known}), got {cheap.endpoint!r}; add it there",
+        )
+        return
+    if settings.sampling.key == "record_key":
+        what = "needs answers that are sampled one by one, which sampling.key: record_key does not do"
+        yield ".two_phase", f"{what}; remove one of them"
+    model = cheap.model or models[cheap.endpoint]
+    if model in [metric.model or models.get(name) for name in metric.endpoints or models]:
+        remedy = "list in metrics.<name>.endpoints those of the strong judge only, or set another model"
+        yield ".two_phase", f"asks {model} twice, for the metric's own judge, too; {remedy}"
 
 
 def _name_problems(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -168,6 +168,8 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
             ("shifted", "1", "Shift of the judge on its anchors: -1 stricter, 0 none, 1 kinder."),
         )
     ),
+    _gauge("judgestream_monitor_two_phase_correlation", "1",
+        "Correlation of the cheap judge's scores with the strong one's.", "metric", "fingerprint"),
     _gauge("judgestream_monitor_judge_names", "names",
         "Names, of model and provider's build, under which a judge has answered; each new one is tried.",
         "metric", "fingerprint"),

@@ -150,7 +150,7 @@ def _add_judge(worker: Worker) -> None:
     worker.pool = pool
     worker.closing.append(pool.close)
     worker.metrics.set("judgestream_judge_timeout_seconds", to=settings.judge.timeout_seconds)
-    judges = metric_judges(pool, worker.judged_by, settings.metrics if given is None else {})
+    judges = metric_judges(pool, worker.judged_by, settings.metrics if given is None else {}, is_live=True)
     agent = JudgeAgent(
         judges=judges,
         output=worker.output,

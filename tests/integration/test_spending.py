@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from judge.endpoints.clients import ScriptedChat
-from schemas import QAEvent
+from schemas import QAEvent, Scored
 from streams.intake.selector import sampling_policy
 from streams.judging.budget import Demand
 from streams.judging.ledger import Account, Ledger, parse_entry
@@ -151,6 +151,43 @@ async def test_a_spent_cap_holds_back_its_own_metric_and_label_value(stage: Stag
         assert registry.get_sample_value("judgestream_judge_budget_spent_ratio", labels) == 1.0
     found = [(one.metric, one.labels["tenant"]) for one in await stage.results()]
     assert [found.count(("tone", tenant)) for tenant in "abc"] == [3, 3, 2]
+
+
+async def test_two_judges_share_the_answers_of_a_metric(stage: Stage) -> None:
+    """Each event has one result; half of them by both judges, in the worker's numbers as one mean."""
+    async with running_endpoint() as small, running_endpoint() as large:
+        small.reply = lambda *_: json.dumps({"score": 2})
+        large.reply = lambda *_: json.dumps({"score": 4})
+        urls = {"large": large.url, "small": small.url}
+        endpoints = [{"name": name, "base_url": url, "model": name} for name, url in urls.items()]
+        stage.changes = {
+            "judge.endpoints": endpoints,
+            "metrics.tone.endpoints": ["large"],
+            "metrics.tone.two_phase": {"endpoint": "small", "strong_share": 0.5},
+        }
+        async with stage.worker(None) as (_, registry):
+            await stage.produce([event(number) for number in range(60)])
+            await stage.holds(scores=60)
+            scores = [one.score for one in await stage.results() if isinstance(one, Scored)]
+            assert (small.asked, large.asked, len(scores)) == (60, scores.count(4), 60)
+
+            def window() -> dict[str, float]:
+                found = registry.collect()
+                samples = [one for family in found for one in family.samples]
+                name = "judgestream_monitor_window_mean"
+                return {one.labels["fingerprint"]: one.value for one in samples if one.name == name}
+
+            await until(lambda: len(window()) == 2, "the means of both judges")
+        results = await stage.results()
+    assert len({one.result_id for one in results}) == 60
+    phase = results[0].first_phase
+    assert phase is not None
+    assert 15 < large.asked < 45
+    assert {one.sampling.probability for one in results} == {0.5}
+    means = window()
+    # The prediction begins with the cheap score, so the mean of 4 is near, not exact.
+    assert means[phase.fingerprint] == pytest.approx(2)
+    assert means[phase.strong] == pytest.approx(4, abs=0.5)
 
 
 @pytest.mark.slow

@@ -109,7 +109,8 @@ WHERE: Final = (
             Panel(
                 title="Judge on its anchors",
                 description="Mean difference of new scores of frozen answers from their first ones, with its "
-                "95% interval; since the shift, if there is one. Below 0 the judge is stricter.",
+                "95% interval; since the shift, if there is one. Below 0 the judge is stricter. With two "
+                "judges, their correlation.",
                 type="timeseries",
                 unit="short",
                 no_data="No anchors are enrolled (judgestream anchors add), or none was judged again yet",
@@ -126,6 +127,11 @@ WHERE: Final = (
                         expr="max by (metric, fingerprint) "
                         f"(judgestream_monitor_judge_names{{{_JUDGE}}} > 1)",
                         legend="{{metric}} names of the judge",
+                    ),
+                    Query(
+                        expr="max by (metric, fingerprint) "
+                        f"(judgestream_monitor_two_phase_correlation{{{_JUDGE}}})",
+                        legend="{{metric}} correlation with the cheap judge",
                     ),
                 ),
                 alerts=("JudgestreamJudgeShifted",),

@@ -135,7 +135,7 @@ class WeightedSums:
         effective = self.effective_count
         if effective <= 1:
             return None
-        return sqrt(self._squared_residuals() * effective / (effective - 1)) / self.weight
+        return sqrt(self.squared_residuals() * effective / (effective - 1)) / self.weight
 
     def interval(
         self, *, lowest: float, highest: float, confidence: float = 0.95
@@ -189,10 +189,10 @@ class WeightedSums:
 
     def _cautious_variance(self, scale: float) -> float:
         n = self.effective_count
-        seen = self._squared_residuals() / (scale * self.weight) ** 2
+        seen = self.squared_residuals() / (scale * self.weight) ** 2
         return (seen + IMAGINED_SQUARE / (n * n)) * n / (n - 1)
 
-    def _squared_residuals(self) -> float:
+    def squared_residuals(self) -> float:
         """Return the sum of w²(x-mean)², at least 0 despite rounding."""
         mean = self.weighted / self.weight
         squares = (

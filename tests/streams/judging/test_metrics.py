@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,35 @@ def test_what_a_budget_pays_for_is_told() -> None:
     budget["caps"] = [{"metric": "relevance", "calls_per_day": 90}]
     (prompt,) = sample_prompts(Settings.model_validate(values))
     assert prompt["verdicts_per_day"] == 90
+
+
+def test_config_check_tells_what_two_judges_save(tmp_path: Path) -> None:
+    """Prices of 1:20 make a ratio of 5%; at a correlation of 0.8 (sqrt(0.36) + 0.8 sqrt(0.05))² = 61%.
+
+    A budget of 1 USD pays for 1 / (r + 1/10) strong verdicts, and two phases pay above 2 sqrt(r) / (1 + r).
+    """
+    endpoints = [
+        {"name": name, "base_url": "https://x.test/v1", "model": name,
+         "usd_per_million_tokens": {"input": usd, "output": usd}}
+        for name, usd in (("large", 20), ("small", 1))
+    ]  # fmt: skip
+    metrics = {"relevance": {"endpoints": ["large"], "two_phase": {"endpoint": "small"}}}
+    values: dict[str, Any] = {
+        "judge": {"endpoints": endpoints, "budget": {"usd_per_day": 1}},
+        "metrics": metrics,
+        "store": {"path": str(tmp_path / "none")},
+    }
+    (prompt,) = sample_prompts(Settings.model_validate(values))
+    (note,) = prompt["two_phase"]
+    assert "a cheap verdict costs 5.0% of a strong one" in note
+    assert "61% of the strong judge's alone (best strong_share 0.17) at a correlation of 0.80" in note
+    assert note.endswith("; it pays above 0.43")
+    usd = (prompt["estimated_tokens"] + 400) * 20 / 1e6 * 0.15
+    assert prompt["verdicts_per_day"] == int(1 / usd)
+    del endpoints[1]["usd_per_million_tokens"]
+    values["judge"]["budget"] = "none"
+    (prompt,) = sample_prompts(Settings.model_validate(values))
+    assert "price of one of the judges is unknown" in prompt["two_phase"][0]
 
 
 def test_config_check_tells_the_rates_of_a_sampling_budget() -> None:

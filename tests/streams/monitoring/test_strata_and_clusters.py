@@ -8,9 +8,10 @@ from random import Random
 
 import pytest
 
+from streams.monitoring.clusters import IDLE_SECONDS, LONGEST_SECONDS, MOST_KNOWN, MOST_OPEN
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
-from streams.monitoring.series import IDLE_SECONDS, LONGEST_SECONDS, MOST_KNOWN, MOST_OPEN, Series, SeriesKey
+from streams.monitoring.series import Series, SeriesKey
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.strata import Traffic, estimate_strata
 from streams.monitoring.watch import Sample

@@ -1,0 +1,104 @@
+"""The strong judge's mean from few of its scores and the cheap judge's of all answers."""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from benchmarks.two_phase import Kind, estimate
+from schemas import Alert, FirstPhase, Result, Scored
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
+from streams.monitoring.series import Series, SeriesKey
+from tests.streams.results import at, failed, scored
+
+Q = 0.25
+PLAIN = MonitorConfig(labels=(), baseline_samples=20, shares={"relevance": ()})
+
+
+def judged(number: int, cheap: int, strong: int | None) -> Scored:
+    """Return the result of an answer that was sampled for certain; the strong judge is drawn with 1/4."""
+    drawn = strong is not None
+    phase = FirstPhase(fingerprint="cheap", model="small", score=cheap, probability=Q, strong="f1")
+    named: dict[str, Any] = {"fingerprint": "f1" if drawn else "cheap", "probability": Q if drawn else 1 - Q}
+    result = scored(number, cheap if strong is None else strong, **named)
+    evaluator = result.evaluator if drawn else result.evaluator.model_copy(update={"model": "small"})
+    return result.model_copy(update={"first_phase": phase, "evaluator": evaluator})
+
+
+def test_each_judge_has_a_series_of_its_own_and_the_strong_ones_mean_uses_both() -> None:
+    """The cheap judge says 3 of all, the strong one 4 of a quarter, at first as if the two agreed.
+
+    The first z, of an answer with both, is 3 + (4 - 3) / 0.25 = 7; with one pair of weight 4, the next ones'
+    prediction is 3 + 1/11 = 3.0909, so the two after it add 2 · 3.0909: the mean is 13.18 / 3.
+    """
+    monitor = Monitor(PLAIN)
+    for number, strong in enumerate([4, None, None]):
+        monitor.observe(judged(number, 3, strong), at(number))
+    own, cheap = (monitor.series[SeriesKey("relevance", name, ())] for name in ("f1", "cheap"))
+    assert [len(one._history) for one in (own, cheap)] == [1, 3]
+    assert [(one.score, one.probability) for one in cheap._history] == [(3, 1.0)] * 3
+    assert (own._history[0].score, own._history[0].probability, cheap.model) == (4, Q, "small")
+    window = own.window(at(3))
+    assert window is not None
+    assert window.mean == pytest.approx((7 + 2 * (3 + 1 / 11)) / 3)
+    assert window.count == 1
+    assert (window.low, window.high) == (1, 5)  # one strong score says nothing of the spread
+    kept = Series.load(own.rules, own.dump())
+    assert kept.window(at(3)) == window
+
+
+def test_a_cheap_judge_that_is_kinder_does_not_change_the_mean() -> None:
+    """The strong scores are 2 and 4 in turn, mean 3; the cheap ones are all 5, and no gauge mixes them."""
+    monitor = Monitor(PLAIN)
+    for number in range(400):
+        drawn = number % 4 == 0
+        monitor.observe(judged(number, 5, 2 + number // 4 % 2 * 2 if drawn else None), at(number))
+    found = {
+        one.labels[1]: one.value
+        for one in gauges_of(MonitorSnapshot.of([monitor], at(400)))
+        if one.name == "window_mean"
+    }
+    assert found == {"f1": pytest.approx(3, abs=0.15), "cheap": pytest.approx(5)}
+
+
+def test_a_failed_strong_verdict_leaves_the_prediction() -> None:
+    monitor = Monitor(PLAIN)
+    results: list[Result] = [judged(0, 3, 3), judged(1, 3, None)]
+    lost = judged(2, 3, 3)
+    results.append(failed(2, probability=Q).model_copy(update={"first_phase": lost.first_phase}))
+    for number, result in enumerate(results):
+        monitor.observe(result, at(number))
+    window = monitor.series[SeriesKey("relevance", "f1", ())].window(at(3))
+    assert window is not None
+    assert window.mean == pytest.approx(3)
+
+
+def test_a_fall_is_called_by_each_judge_of_its_own_scores() -> None:
+    """Alerts name the evaluator; the strong one's series hears a quarter, so it calls later."""
+    monitor, alerts = Monitor(PLAIN), list[Alert]()
+    for number in range(1_600):
+        score = 5 if number < 800 else 2
+        drawn = number % 4 == 0
+        alerts += monitor.observe(judged(number, score, score if drawn else None), at(number))
+    first, second = alerts
+    assert [(one.kind, one.fingerprint, one.model) for one in (first, second)] == [
+        ("drop", "cheap", "small"),
+        ("drop", "f1", "judge-1"),
+    ]
+    assert at(800) < first.raised_at < second.raised_at < at(1_000)
+    assert second.current.mean == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind("constant"), Kind("lies"), Kind("random"), Kind("equal", 0.2, 1.0, fails=0.3)]
+)
+def test_the_mean_is_unbiased_whatever_the_cheap_judge_says(kind: Kind) -> None:
+    """The truth is 1 · 0.03 + 2 · 0.04 + 3 · 0.1 + 4 · 0.28 + 5 · 0.55 = 4.28, by 40 windows of 400."""
+    chance = Random(7)
+    found = [estimate(kind, 400, 400, chance) for _ in range(40)]
+    assert fmean(mean for mean, _, _ in found) == pytest.approx(4.28, abs=0.12)
+    assert sum(low <= 4.28 <= high for _, low, high in found) >= 36
