@@ -182,7 +182,8 @@ class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is no
 
     def _records_of(self, batch: Any, *, examined: bool) -> list[Any]:
         found: list[Any] = []
-        following, end = self.next_fetch_offset, batch.next_offset
+        begun = following = self.next_fetch_offset
+        end = batch.next_offset
         try:
             if examined:
                 examine(self._records.last[HEAD.size :])
@@ -200,13 +201,16 @@ class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is no
             found.append(self._damaged(f"compression codec {batch.compression_type} does not exist"))
         except PARSER_ERRORS as error:
             self.next_fetch_offset = following
-            found += self._salvaged(error)
+            found += self._salvaged(error, begun, end)
         else:
             self.next_fetch_offset = following
         return found
 
-    def _salvaged(self, error: Exception) -> Iterator[Any]:
-        """Read a batch that aiokafka's parser refuses, record by record."""
+    def _salvaged(self, error: Exception, begun: int, end: int) -> Iterator[Any]:
+        """Read a batch that aiokafka's parser refuses, record by record.
+
+        What follows its last offset is damage that costs no record: the next offset is the next batch's.
+        """
         try:
             for record in records_of(self._records.last):
                 if record.offset >= self.next_fetch_offset:
@@ -215,6 +219,8 @@ class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is no
         except OversizedError as second:
             yield self._damaged(str(second), "oversized")
         except PARSER_ERRORS as second:
+            if self.next_fetch_offset > begun and self.next_fetch_offset >= end:
+                return
             yield self._damaged(f"its records cannot be read: {second or error}")
 
     def _damaged(self, what: str, reason: DecodeReason = "undecodable") -> Unreadable:
