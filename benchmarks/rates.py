@@ -1,7 +1,8 @@
 """Sampling rates that follow the money: what a day costs, what it tells, and how soon a fall is called.
 
 Days of three strata (1:0.1:0.01) with threefold swings and an hour of tenfold traffic, judged by workers that
-share a simulated log; some are killed and replaced. Rates, leases and monitor are the worker's.
+share a simulated log; some are killed and replaced, and the publisher of the rates is cut off from the log
+for half an hour a day. Rates, leases and monitor are the worker's.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ DAY: Final = 86_400.0
 BURST_HOUR: Final = 14
 USD: Final = 6.0
 JUDGED_AFTER: Final = (2.0, 20.0)
+CUT_OFF: Final = (9.0, 9.5)
+"""Hours in which the publisher hears and writes nothing, and judges on."""
 RESTART_EVERY: Final = 7 * 3_600.0
 Score = Callable[[float, str], float]
 
@@ -88,7 +91,7 @@ class Worker:
     """One worker: its leases and rates, and where it is in the log."""
 
     def __init__(self, group: Group, name: str) -> None:
-        limit = LimitSettings(usd_per_day=group.usd)
+        self.name, limit = name, LimitSettings(usd_per_day=group.usd)
         self.spending = Spending(BudgetSettings(), sampling=limit, worker=name, now=group.now)
         spent = lambda: group.usd * self.spending.spent_ratio(SAMPLING_BUDGET)  # noqa: E731
         most = dict.fromkeys(group.kinds, 1.0)
@@ -159,11 +162,21 @@ class Group:
         return found
 
     def _exchange(self) -> None:
-        for worker in self.team:
+        linked = [worker for worker in self.team if not self._is_cut_off(worker)]
+        for worker in linked:
             worker.hear(self.log)
             worker.write(self.log)
-        for worker in self.team:
+        for worker in linked:
             worker.hear(self.log)
+
+    def _is_cut_off(self, worker: Worker) -> bool:
+        """Cut the publisher, the first of several by name, off from the log for a part of each day."""
+        hour = self.seconds % DAY / 3_600
+        return (
+            self.workers > 1
+            and CUT_OFF[0] <= hour < CUT_OFF[1]
+            and worker is min(self.team, key=lambda one: one.name)
+        )
 
     def _arrive(self) -> None:
         day, at = int(self.seconds // DAY), (START + timedelta(seconds=self.seconds)).timestamp()
