@@ -178,9 +178,16 @@ class Series:
 
     def add_pair(self, result: Result, now: datetime) -> None:
         """Add what a result of two-phase judging says of the strong judge's mean in the window."""
-        self.two_phase = self.two_phase or TwoPhase()
+        pair = pair_of(result)
+        if self.two_phase is None:
+            # Until now, in this window too, the strong judge's own answers stand for all.
+            before = {name: SlidingSums(WINDOW_SECONDS, {**one.slices}) for name, one in self._windows.items()}
+            self.two_phase = TwoPhase(windows=before)
+            if pair.strong is not None:
+                self.two_phase.learn(pair)
+                return
         stratum = self._known(result.sampling.stratum)
-        self.two_phase.add(pair_of(result), self._mean, stratum, now, WINDOW_SECONDS)
+        self.two_phase.add(pair, self._mean, stratum, now, WINDOW_SECONDS)
 
     @property
     def suspected(self) -> set[str]:

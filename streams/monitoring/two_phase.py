@@ -87,11 +87,16 @@ class TwoPhase:
         else:
             z = self.prediction.of(cheap, measure.lowest, measure.highest)
             if strong is not None:
-                self.prediction.add(cheap, strong, 1 / drawn)
                 z += (strong - z) / drawn
+                self.learn(pair)
         window = self.windows.setdefault(stratum, SlidingSums(seconds))
         sums = WeightedSums().add(z, pair.probability)
         window.add(sums, occurred_at=min(pair.occurred_at, now), now=now)
+
+    def learn(self, pair: Pair) -> None:
+        """Learn from an answer if it has both scores."""
+        if pair.cheap is not None and pair.strong is not None:
+            self.prediction.add(pair.cheap, pair.strong, 1 / pair.drawn)
 
 
 def pair_of(result: Result) -> Pair:

@@ -32,8 +32,8 @@ def judged(number: int, cheap: int, strong: int | None) -> Scored:
 def test_each_judge_has_a_series_of_its_own_and_the_strong_ones_mean_uses_both() -> None:
     """The cheap judge says 3 of all, the strong one 4 of a quarter, at first as if the two agreed.
 
-    The first z, of an answer with both, is 3 + (4 - 3) / 0.25 = 7; with one pair of weight 4, the next ones'
-    prediction is 3 + 1/11 = 3.0909, so the two after it add 2 · 3.0909: the mean is 13.18 / 3.
+    The first strong score stands for four answers; with one pair of weight 4, the next ones' prediction is
+    3 + 1/11 = 3.0909: the mean is (4 · 4 + 2 · 3.0909) / 6.
     """
     monitor = Monitor(PLAIN)
     for number, strong in enumerate([4, None, None]):
@@ -44,7 +44,7 @@ def test_each_judge_has_a_series_of_its_own_and_the_strong_ones_mean_uses_both()
     assert (own._history[0].score, own._history[0].probability, cheap.model) == (4, Q, "small")
     window = own.window(at(3))
     assert window is not None
-    assert window.mean == pytest.approx((7 + 2 * (3 + 1 / 11)) / 3)
+    assert window.mean == pytest.approx((4 * 4 + 2 * (3 + 1 / 11)) / 6)
     assert window.count == 1
     assert (window.low, window.high) == (1, 5)  # one strong score says nothing of the spread
     kept = Series.load(own.rules, own.dump())
@@ -63,6 +63,22 @@ def test_a_cheap_judge_that_is_kinder_does_not_change_the_mean() -> None:
         if one.name == "window_mean"
     }
     assert found == {"f1": pytest.approx(3, abs=0.15), "cheap": pytest.approx(5)}
+
+
+def test_where_two_phases_begin_the_strong_scores_of_the_window_count() -> None:
+    """Of 200 answers before, with 2 and 4 in turn, the mean is 3; the cheap judge then says 5 of ten."""
+    monitor = Monitor(PLAIN)
+    for number in range(200):
+        monitor.observe(scored(number, 2 + number % 2 * 2, fingerprint="f1"), at(number))
+    series = monitor.series[SeriesKey("relevance", "f1", ())]
+    before = series.window(at(200))
+    for number in range(200, 210):
+        monitor.observe(judged(number, 5, None), at(number))
+    window = series.window(at(210))
+    assert before is not None
+    assert window is not None
+    assert window.mean == pytest.approx((200 * 3 + 10 * 5) / 210)  # before the first pair f is the cheap score
+    assert window.high - window.low > before.high - before.low
 
 
 def test_a_failed_strong_verdict_leaves_the_prediction() -> None:
