@@ -73,11 +73,13 @@ def _drawn(result: Result, phase: FirstPhase, probability: float) -> Result:
 
 
 def _together(first: Result, second: Result) -> Result:
-    """Return the second result with the calls, tokens and cost of both."""
-    if first.judge is None or second.judge is None:
+    """Return the second result with the calls, tokens and cost of both; cached only if both are."""
+    calls = [one.judge for one in (second, first) if one.judge is not None]
+    if not calls:
         return second
+    told = {"tries": sum(one.tries for one in calls), "cached": all(one.cached for one in calls)}
     update = {
-        "judge": second.judge.model_copy(update={"tries": first.judge.tries + second.judge.tries}),
+        "judge": calls[0].model_copy(update=told),
         "usage": total_usage([first.usage, second.usage]),
         "cost_usd": total_cost([first.cost_usd, second.cost_usd]),
     }

@@ -15,6 +15,7 @@ from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.endpoints.retrying import RetryingJudge
 from judge.endpoints.two_phase import TwoPhaseJudge, best_share, cost_ratio, draw
 from judge.errors import EventError
+from judge.evaluate.cache import MemoryCache
 from judge.evaluate.prices import ModelPrice, PriceTable
 from schemas import JudgeTask, Result, Scored, Usage
 from tests.judge.endpoints.servers import NEUTRAL, Server
@@ -39,18 +40,23 @@ def server(name: str, says: int | Exception) -> Server:
     return Server(reply, name, name)
 
 
-async def judged(tasks: list[JudgeTask], cheap: int | Exception = 2) -> list[Result]:
+async def judged(tasks: list[JudgeTask], cheap: int | Exception = 2, **options: Any) -> list[Result]:
+    """Judge tasks in two phases; `options` are those of the strong judge's endpoint, and `cache`."""
     prices = {
         name: ModelPrice(input_usd=usd, output_usd=0.0, cached_usd=None) for name, usd in PRICES.items()
     }
-    servers = [server("cheap", cheap), server("strong", 4)]
-    options = JudgingOptions(patience=Patience(timeout_seconds=30), repair_attempts=0)
+    cache = options.pop("cache", None)
     async with EndpointPool(
-        [EndpointOptions(one) for one in servers], options, prices=PriceTable(endpoints=prices)
+        [EndpointOptions(server("cheap", cheap)), EndpointOptions(server("strong", 4), **options)],
+        JudgingOptions(patience=Patience(timeout_seconds=30), repair_attempts=0),
+        prices=PriceTable(endpoints=prices),
+        cache=cache,
     ) as pool:
         first, second = (pool.judge(TONE, endpoints=[name]) for name in PRICES)
         assert isinstance(first, RetryingJudge)
         assert isinstance(second, RetryingJudge)
+        if cache is not None:
+            await second.judge(tasks[0])
         judge = TwoPhaseJudge(first, second, share=SHARE)
         return [await judge.judge(task) for task in tasks]
 
@@ -100,6 +106,19 @@ async def test_what_the_cheap_judge_cannot_judge_and_replays_are_the_strong_ones
         assert isinstance(one, Scored)
         assert (one.score, one.first_phase) == (4, None)
         assert one.sampling == tasks(1)[0].sampling
+
+
+@virtually
+async def test_the_cheap_call_is_paid_if_the_strong_judge_needs_none() -> None:
+    """Because the text is too long for it, or its verdict is in the cache: 100 tokens at 1 dollar a million."""
+    drawn = [task for task in tasks(20) if draw(task.result_id) < SHARE][:1]
+    (long,) = await judged(drawn, context_tokens=1)
+    (known,) = await judged(drawn, cache=MemoryCache(10))
+    assert [long.status, known.status] == ["unscored", "scored"]
+    for one in (long, known):
+        assert one.judge is not None
+        assert not one.judge.cached
+        assert (one.cost_usd, one.usage.input_tokens) == (pytest.approx(0.0001), 100)
 
 
 @virtually
