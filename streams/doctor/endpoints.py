@@ -157,8 +157,9 @@ class EndpointExaminer:
         wanted = {
             name: asked
             for name, metric in self.settings.metrics.items()
-            if not metric.is_code
-            and endpoint.name in (asked := asked_by(metric, [(one.name, one.model) for one in endpoints]))
+            for judged in (metric, metric.cheap)
+            if not (judged is None or judged.is_code)
+            and endpoint.name in (asked := asked_by(judged, [(one.name, one.model) for one in endpoints]))
         }
         if not answer.usable:
             why = "the endpoint is not usable"
