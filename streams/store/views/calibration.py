@@ -44,6 +44,8 @@ class LabelledItem:
     stratum: str
     labels: Mapping[str, str]
     weight: float | None = None
+    probability: float = 1.0
+    """p_judged, where the labels are of a file."""
     people: dict[str, float] = field(default_factory=dict)
     """The latest number of each person."""
 

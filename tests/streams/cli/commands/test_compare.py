@@ -159,3 +159,19 @@ def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
     assert "Rogan and Gladen's formula, without an interval: 50%" in passing.out
     _file(labels, [one | {"score": one["score"] if place > 4 else None} for place, one in enumerate(rows)])
     assert "5 labels are left out: cannot say; the estimate is of the other" in command(*call, "--random").out
+
+
+def test_labels_of_a_file_weigh_by_the_probability_of_their_own_answer(
+    tmp_path: Path, command: Command
+) -> None:
+    """As with two-phase judging: of equal scores, people give 1 to those judged 1 of 4 times, and 3 to others.
+
+    The 40 with weight 4 and the 40 with weight 1 have the mean (4 * 1 + 1 * 3) / 5 = 1.4.
+    """
+    made = [scored(number, 4, probability=0.25 if number % 2 else 1.0) for number in range(80)]
+    results = tmp_path / "results.jsonl"
+    results.write_text("\n".join(one.model_dump_json() for one in made))
+    rows = [{"event_id": one.event_id, "score": 3 - 2 * (number % 2)} for number, one in enumerate(made)]
+    labels = _file(tmp_path / "people.jsonl", rows)
+    told = json.loads(command("calibrate", results, "--labels", labels, "--json").out)
+    assert told["people"]["mean"] == pytest.approx(1.4)
