@@ -181,8 +181,12 @@ class Series:
         pair = pair_of(result)
         if self.two_phase is None:
             # Until now, in this window too, the strong judge's own answers stand for all.
-            before = {name: SlidingSums(WINDOW_SECONDS, {**one.slices}) for name, one in self._windows.items()}
-            self.two_phase = TwoPhase(windows=before)
+            self.two_phase = TwoPhase(
+                windows={
+                    name: SlidingSums(WINDOW_SECONDS, {**window.slices})
+                    for name, window in self._windows.items()
+                }
+            )
             if pair.strong is not None:
                 self.two_phase.learn(pair)
                 return

@@ -110,7 +110,7 @@ async def test_what_the_cheap_judge_cannot_judge_and_replays_are_the_strong_ones
 
 @virtually
 async def test_the_cheap_call_is_paid_if_the_strong_judge_needs_none() -> None:
-    """Because the text is too long for it, or its verdict is in the cache: 100 tokens at 1 dollar a million."""
+    """The text is too long for it, or its verdict is in the cache: 100 tokens at 1 dollar a million."""
     drawn = [task for task in tasks(20) if draw(task.result_id) < SHARE][:1]
     (long,) = await judged(drawn, context_tokens=1)
     (known,) = await judged(drawn, cache=MemoryCache(10))

@@ -77,7 +77,7 @@ def test_where_two_phases_begin_the_strong_scores_of_the_window_count() -> None:
     window = series.window(at(210))
     assert before is not None
     assert window is not None
-    assert window.mean == pytest.approx((200 * 3 + 10 * 5) / 210)  # before the first pair f is the cheap score
+    assert window.mean == pytest.approx((200 * 3 + 10 * 5) / 210)  # before a pair f is the cheap score
     assert window.high - window.low > before.high - before.low
 
 

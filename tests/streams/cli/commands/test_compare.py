@@ -164,7 +164,7 @@ def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
 def test_labels_of_a_file_weigh_by_the_probability_of_their_own_answer(
     tmp_path: Path, command: Command
 ) -> None:
-    """As with two-phase judging: of equal scores, people give 1 to those judged 1 of 4 times, and 3 to others.
+    """As with two judges: of equal scores, people give 1 to those judged 1 of 4 times, and 3 to others.
 
     The 40 with weight 4 and the 40 with weight 1 have the mean (4 * 1 + 1 * 3) / 5 = 1.4.
     """
