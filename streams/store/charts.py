@@ -32,6 +32,8 @@ MAX_CHANGES: Final = 20
 
 Scores = defaultdict[str, Counter[tuple[float, float]]]
 """By sampling stratum, the number of answers by score and inclusion probability."""
+Judge = tuple[str, str, str]
+"""Metric, fingerprint and model of an evaluator: scores of two are never combined."""
 Scale = Callable[[str], tuple[float, float]]
 """Returns the ends of a metric's scale."""
 
@@ -75,10 +77,10 @@ def span_of(snapshot: Snapshot, wanted: Filter) -> tuple[int, int, int]:
 def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
     """Return the data of charts over time: means, distributions, costs."""
     known, (since, until, step) = all_series(snapshot), span_of(snapshot, wanted)
-    lines: defaultdict[tuple[str, str, str], dict[int, Scores]] = defaultdict(dict)
-    statuses: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    scores: defaultdict[str, Counter[float]] = defaultdict(Counter)
-    weights: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
+    lines: defaultdict[Judge, dict[int, Scores]] = defaultdict(dict)
+    statuses: defaultdict[Judge, Counter[str]] = defaultdict(Counter)
+    scores: defaultdict[Judge, Counter[float]] = defaultdict(Counter)
+    weights: defaultdict[Judge, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
     costs: dict[int, tuple[float, int]] = {}
     # Whole days are in the order of the index, so that SQLite counts without sorting.
     moment = "day" if step >= DAY_MS else f"at / {step}"
@@ -89,12 +91,13 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
     )
     for place, evaluator, status, score, probability, count, cost in rows:
         one, at = known[evaluator], place * min(step, DAY_MS)
-        statuses[one.metric][status] += count
+        judge = (one.metric, one.fingerprint, one.model)
+        statuses[judge][status] += count
         if status == "scored":
-            point = lines[one.metric, one.fingerprint, one.model].setdefault(at - at % step, _scores())
+            point = lines[judge].setdefault(at - at % step, _scores())
             point[one.stratum][score, probability] += count
-            scores[one.metric][score] += count
-            weights[one.metric][score] += count / probability
+            scores[judge][score] += count
+            weights[judge][score] += count / probability
         if wanted.status in {None, status}:
             spent, judged = costs.get(at - at % DAY_MS, (0.0, 0))
             costs[at - at % DAY_MS] = spent + cost, judged + count
@@ -108,9 +111,9 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
             for line, points in sorted(lines.items())
         ],
         "scores": {
-            metric: {"scores": scores[metric], "weights": weights[metric], "statuses": statuses[metric],
-                     "range": scale(metric)}
-            for metric in sorted(statuses)
+            _title(judge, statuses): {"scores": scores[judge], "weights": weights[judge],
+                                      "statuses": statuses[judge], "range": scale(judge[0])}
+            for judge in sorted(statuses)
         },
         "cost": [(day, *spent) for day, spent in sorted(costs.items())][-MAX_DAYS:],
     }  # fmt: skip
@@ -119,9 +122,9 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
 def by_label(
     snapshot: Snapshot, wanted: Filter, scale: Scale, product_labels: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the means by label, and the new values of product labels."""
+    """Return the means by label and evaluator, and the new values of product labels."""
     known, (_, _, step) = all_series(snapshot), span_of(snapshot, wanted)
-    labels: defaultdict[tuple[str, str, str], Scores] = defaultdict(_scores)
+    labels: defaultdict[tuple[Judge, str, str], Scores] = defaultdict(_scores)
     firsts: dict[tuple[str, str], int] = {}
     rows = Filtered(snapshot, replace(wanted, status="scored")).rows(
         "series, score, probability, count(*), min(at)",
@@ -131,14 +134,26 @@ def by_label(
     for number, score, probability, count, at in rows:
         one = known[number]
         for name, value in one.labels.items():
-            labels[one.metric, name, value][one.stratum][score, probability] += count
+            judge = (one.metric, one.fingerprint, one.model)
+            labels[judge, name, value][one.stratum][score, probability] += count
             if name in product_labels:
                 firsts[name, value] = min(firsts.get((name, value), at), at)
-    estimates = [(*key, *_estimate(_sums(some), scale(key[0]))) for key, some in labels.items()]
+    judges = {judge for judge, _, _ in labels}
+    estimates = [
+        (judge[0], *label, *_estimate(_sums(some), scale(judge[0])), _title(judge, judges), judge[1])
+        for (judge, *label), some in labels.items()
+    ]
     return {
         "labels": sorted(estimates, key=lambda row: (row[0], row[1], row[3], row[2])),
         "changes": _changes(snapshot, wanted, firsts, step),
     }
+
+
+def _title(judge: Judge, judges: Collection[Judge]) -> str:
+    """Return the metric; if several evaluators judged it, with the model and the fingerprint."""
+    metric, fingerprint, model = judge
+    is_only = sum(one[0] == metric for one in judges) == 1
+    return metric if is_only else f"{metric}, {model} ({fingerprint[:8]})"
 
 
 def _scores() -> Scores:
