@@ -23,16 +23,22 @@ class Prediction:
 
     Attributes:
         sums: Of the weight u, of ux, uy, ux², uxy and uy², x the cheap score and y the strong one.
+        squares: Sum of u².
     """
 
-    pairs: float = 0.0
     sums: list[float] = field(default_factory=lambda: [0.0] * 6)
+    squares: float = 0.0
 
     def add(self, cheap: float, strong: float, weight: float) -> None:
         terms = (1.0, cheap, strong, cheap * cheap, cheap * strong, strong * strong)
         kept = 1 - 1 / MEMORY
-        self.pairs = self.pairs * kept + 1
         self.sums = [one * kept + weight * term for one, term in zip(self.sums, terms, strict=True)]
+        self.squares = self.squares * kept + weight * weight
+
+    @property
+    def pairs(self) -> float:
+        """Their effective number: few that stand for most answers count as few."""
+        return self.sums[0] ** 2 / self.squares if self.squares else 0.0
 
     def of(self, cheap: float, lowest: float, highest: float) -> float:
         """Return the prediction, on the scale; the cheap score itself before the first pair."""
@@ -94,9 +100,9 @@ class TwoPhase:
         window.add(sums, occurred_at=min(pair.occurred_at, now), now=now)
 
     def learn(self, pair: Pair) -> None:
-        """Learn from an answer if it has both scores."""
+        """Learn from an answer if it has both scores, as one of those that it stands for in all strata."""
         if pair.cheap is not None and pair.strong is not None:
-            self.prediction.add(pair.cheap, pair.strong, 1 / pair.drawn)
+            self.prediction.add(pair.cheap, pair.strong, 1 / (pair.drawn * pair.probability))
 
 
 def pair_of(result: Result) -> Pair:

@@ -13,6 +13,7 @@ from schemas import Alert, FirstPhase, Result, Scored
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
 from streams.monitoring.series import Series, SeriesKey
+from streams.monitoring.two_phase import Pair, TwoPhase
 from tests.streams.results import at, failed, scored
 
 Q = 0.25
@@ -91,6 +92,18 @@ def test_a_failed_strong_verdict_leaves_the_prediction() -> None:
     window = monitor.series[SeriesKey("relevance", "f1", ())].window(at(3))
     assert window is not None
     assert window.mean == pytest.approx(3)
+
+
+def test_a_prediction_is_that_of_the_answers_which_each_pair_stands_for() -> None:
+    """The strong judge says 1 of a stratum judged whole and 5 of one judged 1 of 100 times, the cheap one 5.
+
+    Where strong verdicts fail, the prediction stands in for them: (1 + 100 * 5) / 101 = 4.96, and not 3.
+    """
+    state, measure = TwoPhase(), PLAIN.measures("relevance")[0]
+    for strong, probability, stratum in [(1.0, 1.0, "rare"), (5.0, 0.01, "common")] * 100:
+        state.add(Pair(5.0, strong, Q, probability, at(0)), measure, stratum, at(0), 3600.0)
+    assert state.prediction.of(5.0, 1, 5) == pytest.approx(4.96, abs=0.02)
+    assert state.prediction.pairs == pytest.approx(100, abs=5)
 
 
 def test_a_fall_is_called_by_each_judge_of_its_own_scores() -> None:
