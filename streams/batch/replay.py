@@ -31,6 +31,7 @@ from streams.judging.metrics import build_metrics
 from streams.kafka.output import result_forms, result_headers
 from streams.kafka.reader import Ranges, TopicReader
 from streams.kafka.record import Record
+from streams.monitoring.two_phase import is_first
 from streams.settings.tree import Settings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -79,7 +80,9 @@ class ReplayReport:
             if result.replay_id == self.replay_id:
                 if self.add(result):
                     self.spent.add(result)
-            elif isinstance(result, Scored) and result.replay_id is None and is_live(result):
+            elif not isinstance(result, Scored) or result.replay_id is not None or is_first(result):
+                continue  # a replay is by the metric's own judge, not by the cheap one of two
+            elif is_live(result):
                 self.live[result.metric][result.event_id] = Seen.of(result)
 
     def add(self, result: Result) -> bool:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from judge.evaluate.evaluator import request_tokens
-from schemas import JudgeTask
+from schemas import FirstPhase, JudgeTask
 from streams.batch.plan import Estimate, Plan, begun_at, new_id, request_of, settings_of
+from streams.batch.replay import ReplayReport
 from streams.batch.selection import PastSelection, RecordCounts
 from streams.errors import SettingsError
 from streams.intake.reader import open_reader
@@ -23,6 +24,7 @@ from streams.kafka.record import Record
 from streams.settings.tree import Settings
 from tests.judge.tasks import task_for
 from tests.streams.intake.reading.otlp.building import request, span
+from tests.streams.results import scored
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
@@ -213,3 +215,17 @@ def test_calls_of_many_tasks_add_up(
     assert (found.calls, found.total.input_tokens, found.total.output_tokens) == (calls, read, written)
     cost = None if prices is None else pytest.approx((read * prices[0] + written * prices[1]) / 1e6)
     assert found.total.cost_usd == cost
+
+
+async def test_a_replay_is_compared_with_the_strong_judge_of_two() -> None:
+    """A replay is by the metric's own judge alone: the cheap one's live scores are no earlier ones of it."""
+    phase = FirstPhase(fingerprint="cheap", model="small", score=2, probability=0.1, strong="f1")
+
+    async def live() -> AsyncIterator[Record]:
+        for number, name in enumerate(["f1", "cheap", "f1"]):
+            result = scored(number, 2, fingerprint=name).model_copy(update={"first_phase": phase})
+            yield Record(value=result.model_dump_json().encode())
+
+    report = ReplayReport("replay-1", Estimate({}, {}, ()))
+    await report.read(live(), ["relevance"], lambda _: True)
+    assert [one.fingerprint for one in report.live["relevance"].values()] == ["f1", "f1"]
