@@ -211,7 +211,9 @@ class Monitor:
         scale = self._config.score_ranges.get(result.metric)
         if scale is None or result.replay_id is not None:
             return False
-        if isinstance(result, Scored) and not scale[0] <= result.amount <= scale[1]:
+        scores = [] if result.first_phase is None else [result.first_phase.score]
+        scores += [result.amount] if isinstance(result, Scored) else []
+        if not all(scale[0] <= one <= scale[1] for one in scores):
             return False
         return self.remember(result.result_id)
 

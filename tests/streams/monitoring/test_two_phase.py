@@ -94,6 +94,15 @@ def test_a_failed_strong_verdict_leaves_the_prediction() -> None:
     assert window.mean == pytest.approx(3)
 
 
+def test_a_cheap_score_off_the_scale_counts_nowhere() -> None:
+    """As after a change of the scale, or of another producer."""
+    monitor = Monitor(PLAIN)
+    phase = FirstPhase(fingerprint="cheap", model="small", score=1e308, probability=Q, strong="f1")
+    for one in (scored(1, 4, probability=Q), failed(2, probability=Q)):
+        monitor.observe(one.model_copy(update={"first_phase": phase}), at(1))
+    assert not monitor.series
+
+
 def test_a_prediction_is_that_of_the_answers_which_each_pair_stands_for() -> None:
     """The strong judge says 1 of a stratum judged whole and 5 of one judged 1 of 100 times, the cheap one 5.
 
