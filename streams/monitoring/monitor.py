@@ -90,7 +90,7 @@ class Monitor:
             series.heard_at = max(series.heard_at, now)
             series.statuses[result.status] += 1
             self.changed.add(key)
-            if not labels:
+            if not labels and not is_first(result):  # what is judged again is the strong judge's
                 self._give_turn(series)
             if isinstance(result, Scored):
                 changes = series.add(self._sample(result, labels, now), now, held=self._dropped(key))

@@ -118,7 +118,8 @@ async def test_the_cheap_call_is_paid_if_the_strong_judge_needs_none() -> None:
     for one in (long, known):
         assert one.judge is not None
         assert not one.judge.cached
-        assert (one.cost_usd, one.usage.input_tokens) == (pytest.approx(0.0001), 100)
+        assert one.cost_usd == pytest.approx(0.0001)
+        assert one.usage.input_tokens == 100
 
 
 @virtually

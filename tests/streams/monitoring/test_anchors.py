@@ -13,7 +13,7 @@ from typing import Literal
 import pytest
 
 from benchmarks import anchors as simulation
-from schemas import Alert, Anchor, Evaluator, Scored
+from schemas import Alert, Anchor, Evaluator, FirstPhase, Scored
 from streams.monitoring.anchors import EVERY, AnchorWatch, Enrolment, anchor_id, clipped_mean, first_error
 from streams.monitoring.config import MonitorConfig, mean_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
@@ -81,6 +81,15 @@ def test_the_turn_is_that_of_the_ids_and_begins_again() -> None:
 def test_an_anchor_is_due_with_every_twentieth_live_result() -> None:
     watch = AnchorWatch()
     assert [number for number in range(1, 50) if watch.is_due()] == [EVERY, 2 * EVERY]
+
+
+def test_no_anchor_is_due_with_the_cheap_judge_of_two() -> None:
+    """Anchors are judged by the strong one: those enrolled before two-phase judging would be paid in vain."""
+    phase = FirstPhase(fingerprint="f1", model="judge-1", score=4, probability=0.1, strong="f2")
+    monitor = Monitor(MonitorConfig(), {"relevance": enrolled(3, 4, 4, 4)})
+    for number in range(2 * EVERY):
+        monitor.observe(scored(number, 4).model_copy(update={"first_phase": phase}), at(number))
+    assert monitor.due == []
 
 
 def test_only_what_was_enrolled_last_is_valid() -> None:
