@@ -37,7 +37,11 @@ def _gauges(fingerprint: str) -> dict[str, _Rows]:
     return {
         "monitor": [
             ((fingerprint, "all"), {"missing_strata": 1}),
-            ((fingerprint,), {"judge_names": 2} | {f"anchors_{name}": one for name, one in anchors.items()}),
+            (
+                (fingerprint,),
+                {"judge_names": 2, "two_phase_correlation": 0.8}
+                | {f"anchors_{name}": one for name, one in anchors.items()},
+            ),
             ((fingerprint, "all", "mean"), watched),
         ],
         "people": [((fingerprint,), {"mean": 3.6, "low": 3.4, "high": 3.8, "judge": 4.1})],
