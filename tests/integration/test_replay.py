@@ -162,7 +162,8 @@ async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, 
     spent = sum(one.cost_usd or 0 for one in replayed)
     assert report["spent"]["cost_usd"] == pytest.approx(spent)
     estimate = report["estimate"]  # of what was left
-    assert 0.8 < estimate["cost_usd"] / (spent * estimate["results"] / len(live)) < 2
+    assert estimate["output_tokens"] == estimate["results"] * 400  # replies are short here
+    assert estimate["cost_usd"] > spent * estimate["results"] / len(live)
     (comparison,) = report["comparisons"]
     even = sum(int(one.event_id[1:]) % 2 == 0 for one in live)
     assert (comparison["pairs"], comparison["worse"], comparison["better"]) == (len(live), even, 0)

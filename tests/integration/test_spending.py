@@ -119,7 +119,8 @@ async def test_one_budget_holds_for_all_workers(stage: Stage) -> None:
         stage.base_url = judge.url
         logs = [f"worker{number}.log" for number in range(3)]
         workers = [await stack.enter_async_context(process(stage, log=log)) for log in logs]
-        await stage.produce([event(number) for number in range(1_000)])
+        # So many that no partition is empty at the end: each worker then has tasks that wait.
+        await stage.produce([event(number) for number in range(2_000)])
         await until(lambda: judge.asked >= 150, "the first calls")
         workers[0].send_signal(signal.SIGKILL)
         await until(lambda: judge.asked >= 300, "further calls")
