@@ -234,7 +234,9 @@ def _summary(settings: Settings) -> dict[str, Any]:
             + (f", {metric.python.function}" if metric.python else "")
             + (f", model {metric.model}" if metric.model else "")
             + (f", a panel of {metric.panel.votes} votes" if metric.panel else "")
+            + (f", all by {two.endpoint}, {_share(two.strong_share)} also by its own judge" if two else "")
             for name, metric in settings.metrics.items()
+            for two in (metric.two_phase,)
         ],
         "judge": _endpoints(settings),
         "telemetry": f"http://{settings.telemetry.host}:{settings.telemetry.port}",
