@@ -94,6 +94,10 @@ def _with_connector(transport: Any) -> Any:
     return transport
 
 
+def _is_success(status: int) -> bool:
+    return 200 <= status < 300
+
+
 class Response(NamedTuple):
     """Status, headers (by names in any case) and body of a reply."""
 
@@ -103,7 +107,7 @@ class Response(NamedTuple):
 
     @property
     def is_success(self) -> bool:
-        return 200 <= self.status < 300
+        return _is_success(self.status)
 
 
 class ApiConnection(NamedTuple):
@@ -170,7 +174,7 @@ async def post(api: ApiConnection, content: bytes, *, embeds: bool, fresh: bool,
             read += part
             if len(read) > max_bytes:
                 why = f"the reply is larger than {max_bytes} bytes, too large for a verdict"
-                raise UnreadReplyError(why, is_event_s=answer.ok)
+                raise UnreadReplyError(why, is_event_s=_is_success(answer.status))
         return Response(answer.status, answer.headers, bytes(read))
 
 
