@@ -85,17 +85,16 @@ def _told(correlation: float, ratio: float) -> str:
 
 def measured_correlation(settings: Settings, metric: str) -> tuple[float | None, int]:
     """Return the correlation of both judges' scores in the store, and its answers; None with few of them."""
-    from streams.monitoring.two_phase import Prediction, is_first
+    from streams.monitoring.two_phase import TwoPhase, pair_of
     from streams.store.database import StoreReader
     from streams.store.verdicts import latest_scored
 
-    pairs = Prediction()
+    state = TwoPhase()
     with suppress(StoreError), StoreReader(Path(settings.store.path)).snapshot() as snapshot:
         for result in latest_scored(snapshot, metric, MOST_RESULTS):
-            if result.first_phase is not None and not is_first(result):
-                pairs.add(result.first_phase.score, result.amount, 1 / result.first_phase.probability)
-    count = round(pairs.pairs)
-    return (pairs.correlation if count >= FEWEST_PAIRS else None), count
+            state.learn(pair_of(result))
+    count = round(state.prediction.pairs)
+    return (state.prediction.correlation if count >= FEWEST_PAIRS else None), count
 
 
 def caching_notes(metric: Metric, endpoints: Iterable[EndpointSettings]) -> Iterator[str]:
