@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from schemas import FirstPhase
+from streams.cli.costs import measured_correlation
 from streams.cli.trial import prompt_lines, rates_line, sample_prompts
 from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metric, build_metrics
 from streams.settings.metrics import MetricSettings
 from streams.settings.tree import Settings
+from tests.streams.results import scored
+from tests.streams.store.records import StoreFile
 
 WORDS = "tests.judge.metrics.code.functions:words"
 
@@ -155,6 +159,24 @@ def test_config_check_tells_what_two_judges_save(tmp_path: Path) -> None:
     values["judge"]["budget"] = "none"
     (prompt,) = sample_prompts(Settings.model_validate(values))
     assert "price of one of the judges is unknown" in prompt["two_phase"][0]
+
+
+def test_the_correlation_of_two_judges_is_that_in_the_store(tmp_path: Path) -> None:
+    """Of eight pairs six agree on 2 or 4 and two do not: 6/8 - 2/8 = 0.5. Cheap results alone make none."""
+    pairs = [(2, 2), (4, 4), (2, 2), (4, 4), (2, 2), (4, 4), (2, 4), (4, 2)] * 5
+    results = []
+    for number, (cheap, strong) in enumerate(pairs):
+        phase = FirstPhase(fingerprint="c", model="small", score=cheap, probability=0.5, strong="f1")
+        results.append(scored(number, strong, probability=0.5).model_copy(update={"first_phase": phase}))
+        alone = scored(number + 100, cheap, fingerprint="c", probability=0.5)
+        results.append(alone.model_copy(update={"first_phase": phase}))
+    store = StoreFile(tmp_path / "store.sqlite3")
+    settings = Settings.model_validate({"store": {"path": str(store.path)}})
+    assert measured_correlation(settings, "relevance") == (None, 0)
+    store.write(*results)
+    correlation, count = measured_correlation(settings, "relevance")
+    assert correlation == pytest.approx(0.5, abs=0.01)
+    assert count == 40
 
 
 def test_config_check_tells_the_rates_of_a_sampling_budget() -> None:

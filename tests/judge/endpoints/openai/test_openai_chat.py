@@ -85,6 +85,7 @@ ERRORS: list[tuple[Answer, str, str, Usage | None]] = [
     # A successful reply of absurd size is due to the request, an error page of such size is not.
     (Answer(b"x" * 5_000), "invalid_verdict", "larger than 4096 bytes", None),
     (Answer(b"x" * 5_000, status=500), "unavailable", "larger than 4096 bytes", None),
+    (Answer(b"x" * 5_000, status=307), "unavailable", "larger than 4096 bytes", None),
     (Answer(b"<html>Bad gateway</html>", status=502), "unavailable", "502", None),
     (PAGE, "unavailable", "not a chat completion", None),
     (
