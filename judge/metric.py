@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, Protocol, Self
 
 from judge.chat import ChatRequest
-from judge.text.normal import beyond_ascii, compared_chars
+from judge.text.normal import beyond_ascii
 from schemas import (
     ChatMessage,
     Correction,
@@ -56,16 +56,15 @@ class Inputs:
     @classmethod
     def of(cls, texts: QAEvent | JudgeTask, uses: Collection[str] | None = None) -> Self:
         """Return the texts of an event or a task; with `uses`, only those with these names."""
-        names = (one.name for one in fields(cls))
-        given = {name: getattr(texts, name) for name in names if uses is None or name in uses}
+        given = {name: getattr(texts, name) for name in _NAMES if uses is None or name in uses}
         return cls(**{"question": "", "answer": "", **given})
 
     def of_task(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: getattr(self, name) for name in _NAMES}
 
     def changed(self, change: Callable[[str], str]) -> Inputs:
         """Return a copy with every text changed, including page names, which stay distinct."""
-        texts = {one.name: _changed(getattr(self, one.name), change) for one in fields(self)}
+        texts = {name: _changed(getattr(self, name), change) for name in _NAMES}
         if self.context is not None:
             pages = texts["context"] = {}
             for given, text in self.context.items():
@@ -74,6 +73,9 @@ class Inputs:
         return Inputs(**texts)
 
 
+_NAMES: Final = tuple(
+    one.name for one in fields(Inputs)
+)  # listing them costs more than copying a task's texts
 # A changed name may be too long for a task, or empty.
 _LIMITS: Final = {"role": MAX_ROLE_CHARS, "name": MAX_TOOL_NAME_CHARS}
 
@@ -254,23 +256,21 @@ def unsampled_task(
 def reading_size(texts: QAEvent | JudgeTask) -> int:
     """Return the size of all texts in ASCII characters; others are weighted by processing time."""
     pages = texts.context or {}
-    return sum(
-        size_of(text)
-        for text in (
-            texts.question,
-            texts.answer,
-            texts.reference or "",
-            *pages,
-            *pages.values(),
-            *further_texts(texts),
-        )
+    each = (
+        texts.question,
+        texts.answer,
+        texts.reference or "",
+        *pages,
+        *pages.values(),
+        *further_texts(texts),
     )
+    return size_of("".join(each))
 
 
 def size_of(text: str) -> int:
     """Return the size of one text; see `reading_size`."""
-    if text.isascii() or len(text) > READ_AT_ONCE:
+    if len(text) > READ_AT_ONCE:
         return len(text)  # beyond the limit already; counting exactly would take time
-    beyond = beyond_ascii(text)
+    beyond, normal = beyond_ascii(text)
     # Invisible characters are not compared, but processed.
-    return len(text) - len(beyond) + WEIGHT_BEYOND_ASCII * max(compared_chars(beyond), len(beyond))
+    return len(text) - beyond + WEIGHT_BEYOND_ASCII * max(normal, beyond)

@@ -99,9 +99,12 @@ class GuardedMetric:
     def select(self, event: QAEvent) -> Inputs:
         """Return the redacted texts that the metric needs; too long ones are cut, for `prepare` to refuse."""
         limits = self._limits
-        most = {"question": limits.question, "answer": limits.answer, "other_answer": limits.answer}
-        texts = {name: getattr(event, name) or "" for name in most}
-        cut = {name: text[: most[name] + 1] for name, text in texts.items() if len(text) > most[name]}
+        each = {"question": limits.question, "answer": limits.answer, "other_answer": limits.answer}
+        cut = {
+            name: text[: most + 1]
+            for name, most in each.items()
+            if len(text := getattr(event, name) or "") > most
+        }
         inputs = self._metric.select(event.model_copy(update=cut) if cut else event)
         return inputs.changed(self._redactor.redact) if self._redactor.kinds else inputs
 
@@ -131,7 +134,7 @@ def _check(name: str, texts: Sequence[str], limit: int) -> None:
     """Raise EventError if texts are together longer than a limit."""
     chars = sum(map(len, texts))
     if chars <= limit:
-        chars = sum(map(compared_chars, texts))
+        chars = compared_chars("".join(texts))
     if chars > limit:
         raise EventError(
             "context_too_long",

@@ -133,13 +133,13 @@ class Selector:
         if self.steering is not None and decision.keep:
             steered = decision.steered(*self.steering.in_force(timestamp, decision.stratum))
         fitting = [route for route in self.routes if route.when.fits(event)]
-        lowered = [self._lowered(steered, route.metric, event) for route in fitting]
-        decided = (
-            Assignment(route.metric, route.decide(decision, low))
-            for route, low in zip(fitting, lowered, strict=True)
-            if low.keep or route.of_all
-        )
-        assignments = tuple(one for one in decided if one.decision.keep)
+        assignments = []
+        for route in fitting:
+            lowered = steered
+            if self._rate_factor is not None and steered.keep:
+                lowered = steered.lowered(self._rate_factor(route.metric, event.labels))
+            if (decided := route.decide(decision, lowered)).keep:
+                assignments.append(Assignment(route.metric, decided))
         if self.steering is not None and decision.keep:
             met = sum(route.rate for route in fitting if not route.of_all)
             paid = {route.metric for route in fitting if not route.of_all}
@@ -147,12 +147,7 @@ class Selector:
         skipped: NoTaskReason | None = None
         if not assignments:
             skipped = decision.skip_reason or ("not_sampled" if fitting else "unroutable")
-        return EventSelection(decision, tuple(route.metric for route in fitting), assignments, skipped)
-
-    def _lowered(self, decision: Decision, metric: str, event: QAEvent) -> Decision:
-        if self._rate_factor is None or not decision.keep:
-            return decision
-        return decision.lowered(self._rate_factor(metric, event.labels))
+        return EventSelection(decision, tuple(route.metric for route in fitting), tuple(assignments), skipped)
 
     async def tasks(self, record: Record, event: QAEvent, selection: EventSelection) -> list[JudgeTask]:
         now = self._now()
@@ -185,16 +180,17 @@ def texts_chars(task: JudgeTask) -> int:
 
 
 def _sampling(decision: Decision) -> Sampling:
-    sampling = _of_stratum(decision.threshold, decision.before, decision.stratum, decision.policy)
-    if not decision.policy.startswith(CLUSTERED_POLICY):
-        return sampling
-    return sampling.model_copy(update={"cluster": f"{decision.randomness:014x}"})
+    return Sampling(
+        probability=_probability(decision.threshold, decision.before),
+        stratum=decision.stratum,
+        policy=decision.policy,
+        cluster=f"{decision.randomness:014x}" if decision.policy.startswith(CLUSTERED_POLICY) else None,
+    )
 
 
-@lru_cache(maxsize=1024)
-def _of_stratum(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
-    """Return the sampling of a stratum's events; cached, because computing a fraction is slow."""
-    return Sampling(probability=float(inclusion(threshold, before)), stratum=stratum, policy=policy)
+@lru_cache(maxsize=1024)  # computing a fraction is slow
+def _probability(threshold: int, before: Before | None) -> float:
+    return float(inclusion(threshold, before))
 
 
 def _has(event: QAEvent, name: EventField) -> bool:
