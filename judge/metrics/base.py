@@ -99,7 +99,7 @@ class Scale:
         return ScoredOutcome.of_number(float(value), verdict, **evidence)
 
 
-def outcome_on(scale: Scale, value: object, reason: str, evidence: Any) -> ScoredOutcome:
+def outcome_on(scale: Scale, value: object, reason: str, evidence: Any = None) -> ScoredOutcome:
     """Return the outcome of a value; EventError (`metric_error`) if it is not on the scale."""
     given = value
     if not scale.numbers:  # a number is not read from a text, and True is 1
@@ -203,6 +203,8 @@ class BaseMetric(ABC):
 
     options: ClassVar[tuple[str, ...]] = ()
     """Settings that its constructor takes: `pack`, `citation_pattern`, `without_citations`."""
+    asks_judge: ClassVar[bool] = True
+    """False if `mode` is always `code`: then it needs no endpoint and judges all events, like `python`."""
     needs: ClassVar[tuple[EventField, ...]] = ()
     """Fields that an event needs, where the metric is on by default (`BUILT_IN`)."""
 

@@ -70,7 +70,7 @@ def _judged(name: str, settings: MetricSettings, pack: PromptPack | None) -> Met
                 without_citations=settings.without_citations,
             )
     if pack is None:
-        what = "is not a built-in metric; set prompt_pack, code or python, or rename it"
+        what = "is not an installed metric; set prompt_pack, code or python, or rename it"
         raise SettingsError([f"metrics.{name}: {what}"])
     score_range = settings.score_range or pack.score_range
     if score_range is None:

@@ -6,12 +6,20 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StringConstraints,
+    model_validator,
+)
 from pydantic.config import JsonDict
 
 from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS
 from judge.metrics.code import MAX_PATTERN_CHARS
-from judge.metrics.registry import BUILT_IN, metric_class
+from judge.metrics.registry import BUILT_IN, metric_class, needs_judge
 from schemas.base import EventField, LabelName, MetricName
 from streams.settings.base import FilePath, Problems, Rate, Section, refuse
 from streams.settings.intake import LabelConditions
@@ -264,10 +272,16 @@ class MetricSettings(Section):
     without_citations: Literal["lowest", "unscored"] = "lowest"
     """Whether an answer without citations scores 1 (as defined) or is unscored (relevance)."""
 
+    _in_class: bool = PrivateAttr(default=False)
+
+    def find_class(self, name: str) -> None:
+        """Note whether an installed class of this name judges without an endpoint."""
+        self._in_class = self.prompt_pack is None and not self.is_check and not needs_judge(name)
+
     @property
     def is_code(self) -> bool:
         """Whether code computes the score without an endpoint."""
-        return self.is_check and not self.embeds
+        return self._in_class or (self.is_check and not self.embeds)
 
     @property
     def is_check(self) -> bool:

@@ -71,6 +71,8 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _across(self) -> Self:
+        for name, metric in self.metrics.items():
+            metric.find_class(name)
         refuse(
             [
                 *_topic_problems(self),
@@ -95,8 +97,8 @@ def _metric_problems(name: str, metric: MetricSettings, settings: Settings) -> I
         yield "", "is a built-in metric, which code cannot replace; rename it"
     if metric.prompt_pack is None and not metric.is_check:
         if name not in named:
-            remedy = "set prompt_pack, code or python, or rename it"
-            yield "", f"is not a built-in metric (those are {', '.join(named)}); {remedy}"
+            remedy = "set prompt_pack, code or python, rename it, or install the package that provides it"
+            yield "", f"is not an installed metric (those are {', '.join(named)}); {remedy}"
         elif metric.score_range is not None:
             yield ".score_range", f"is fixed for {name} without a prompt pack; remove it"
     if metric.unit == "conversation":

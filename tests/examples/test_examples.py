@@ -202,6 +202,21 @@ def test_a_metric_is_judged(with_extensions: Run, tmp_path: Path) -> None:
     assert checked.code == 0, checked.err
 
 
+def test_a_metric_in_code_needs_no_endpoint(with_extensions: Run, tmp_path: Path) -> None:
+    """It judges all events; the settings' sinks are named with the worker that they need."""
+    settings = {"metrics": {"acme_brevity": {}}, "sampling": {"default_rate": 0.1}}
+    sink = {"lines": {"kind": "acme_file", "path": "verdicts.txt", "key_env": "KEY"}}
+    (tmp_path / "settings.yaml").write_text(json.dumps(settings | {"sinks": sink}))
+    checked = with_extensions(tmp_path, COMMAND, "config", "check", "settings.yaml", KEY="k")
+    assert checked.code == 0, checked.err
+    assert "acme_brevity: 100% of all events" in checked.out
+    assert "none: code decides all metrics" in checked.out
+    assert "lines, by a worker with --agents sink" in checked.out
+    (tmp_path / "events.jsonl").write_text('{"event_id": "1", "question": "When?", "answer": "At nine."}')
+    judged = with_extensions(tmp_path, COMMAND, "judge", "events.jsonl", "--config", "settings.yaml")
+    assert json.loads(judged.out)["value"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("sink", "problems"),
     [

@@ -239,6 +239,11 @@ def _summary(settings: Settings) -> dict[str, Any]:
             for two in (metric.two_phase,)
         ],
         "judge": _endpoints(settings),
+        **(
+            {"sinks": f"{', '.join(settings.sinks)}, by a worker with --agents sink"}
+            if settings.sinks
+            else {}
+        ),
         "telemetry": f"http://{settings.telemetry.host}:{settings.telemetry.port}",
         "deprecated": list(settings.deprecated),
     }

@@ -272,7 +272,7 @@ def test_a_pack_makes_a_metric() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"name": "mood"}, r"not built in \(coverage, relevance, .* are\) and needs a prompt_pack"),
+        ({"name": "mood"}, r"not installed \(there are coverage, relevance, .*\) and has no prompt_pack"),
         ({"name": "tone", "pack": OPEN_PACK}, "needs a score_range"),
         ({"name": "tone", "pack": PACK, "score_range": (5, 1)}, "lower to a higher"),
         ({"name": "coverage", "score_range": (1, 5)}, r"is \[0, 5\] by definition"),
