@@ -60,7 +60,6 @@ class BlockingJudge:
             self._run(results.aclose())
 
     def close(self) -> None:
-        """Close the connections and end the thread."""
         if self._thread.is_alive():
             self._run(self._judge.close())
             self._end()

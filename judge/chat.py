@@ -26,18 +26,13 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One turn of the conversation."""
-
     role: Role
     content: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResponseSchema:
-    """The JSON Schema that the reply must follow (strict mode: all keys required, no others).
-
-    Create one for each metric: its form in requests is kept by identity.
-    """
+    """The JSON Schema of the reply (strict mode). One for each metric: its form is kept by identity."""
 
     name: str
     schema: Mapping[str, Any]
@@ -56,8 +51,7 @@ class ChatRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Sampling parameters as the endpoint names them (temperature, seed, ...)."""
     embeds: bool = False
-    """Request embeddings of the two messages instead of a completion; the reply's text is `{"cosine": 0.83,
-    "dimensions": 1536}`."""
+    """Request embeddings of the two messages; the reply is `{"cosine": 0.83, "dimensions": 1536}`."""
     fresh: bool = False
     """Use a new connection: an earlier reply may have come on the wrong one."""
 
@@ -78,10 +72,7 @@ class ChatReply:
 
 
 class ChatClient(Protocol):
-    """A judge endpoint.
-
-    Implementations: `judge.endpoints.openai_chat.OpenAIChat`, `judge.endpoints.clients.ScriptedChat`.
-    """
+    """A judge endpoint, such as `judge.endpoints.openai_chat.OpenAIChat`."""
 
     @property
     def endpoint(self) -> str: ...
@@ -98,5 +89,4 @@ class ChatClient(Protocol):
             EventError: The endpoint refuses this request, or its reply is truncated or refused.
         """
 
-    async def close(self) -> None:
-        """Close the connections."""
+    async def close(self) -> None: ...

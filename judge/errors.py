@@ -28,15 +28,11 @@ unavailable: anything else, such as a refused connection or an unreadable reply.
 
 
 class JudgeError(Exception):
-    """Base class of all errors of this package.
-
-    `reply` is set if the endpoint reports used tokens although there is no verdict.
-    """
+    """Base class; `reply` is set if the endpoint reports used tokens although there is no verdict."""
 
     reply: ChatReply | None = None
     said: str = ""
-    """The endpoint's message, truncated. It may quote question and answer: log it only at level debug, or for
-    a request of your own."""
+    """The endpoint's message, truncated. It may quote the event: log it only at level debug."""
 
 
 class JudgeUnavailableError(JudgeError):

@@ -21,14 +21,7 @@ def names(group: Group) -> tuple[str, ...]:
 
 @cache
 def load(group: Group, name: str, base: type[T]) -> type[T]:
-    """Import a class that an installed package provides.
-
-    Args:
-        base: What it must be a subclass of.
-
-    Raises:
-        ExtensionError: It is missing, provided twice, cannot be imported, or is no such class.
-    """
+    """Import a subclass of `base` that an installed package provides; ExtensionError if it is not usable."""
     found = _installed(group).get(name, ())
     if not found:
         raise ExtensionError(f"{name} is not in {group}; {_suggest(group, name)}")

@@ -226,7 +226,6 @@ def read_event(event: Event) -> QAEvent:
 
 
 def _redactor(kinds: Iterable[Kind]) -> Redactor:
-    """Build the redactor; unknown kinds are an error."""
     given: tuple[Kind, ...] = () if isinstance(kinds, str) else tuple(kinds)
     kinds_known = get_args(Kind)
     unknown = [kind for kind in given if kind not in kinds_known]

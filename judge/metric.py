@@ -28,7 +28,6 @@ from schemas.event import MAX_ROLE_CHARS, MAX_TOOL_NAME_CHARS
 
 DEFAULT_SECONDS: Final = 5.0
 DEFAULT_MEMORY_MB: Final = 512
-"""Default limits of a code metric's process."""
 READ_AT_ONCE: Final = 16_000
 """Texts up to this total size are processed in the event loop, which takes milliseconds in the worst case."""
 WEIGHT_BEYOND_ASCII: Final = 10
@@ -163,8 +162,7 @@ class Metric(Protocol):
     """One way to judge an answer. Pure: no I/O, no clock, no randomness."""
 
     @property
-    def name(self) -> str:
-        """The metric's name, also the last part of its task topic's name."""
+    def name(self) -> str: ...
 
     @property
     def score_range(self) -> tuple[float, float]:
@@ -209,12 +207,7 @@ def build_task(
     sampled_at: datetime,
     replay_id: str | None = None,
 ) -> JudgeTask:
-    """Build a metric's task from an event, with only the texts that the metric needs.
-
-    Args:
-        source: The event's record; its topic is part of the result's id.
-        recorded_at: The record's timestamp, used if the event has no time.
-    """
+    """Build a task with the texts that the metric needs; `recorded_at` is used if the event has no time."""
     return JudgeTask(
         result_id=result_id(
             topic=source.topic, event_id=event.event_id, metric=metric.name, replay_id=replay_id
@@ -268,7 +261,6 @@ def reading_size(texts: QAEvent | JudgeTask) -> int:
 
 
 def size_of(text: str) -> int:
-    """Return the size of one text; see `reading_size`."""
     if len(text) > READ_AT_ONCE:
         return len(text)  # beyond the limit already; counting exactly would take time
     beyond, normal = beyond_ascii(text)

@@ -19,11 +19,7 @@ _STRUCTURES: Final = frozenset({"context", "labels", "messages", "tool_calls", "
 
 
 def fields_of(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the fields of an event from a table row.
-
-    A column `labels.x` is the label x, `fields.x` the named text x. Null and NaN cells are missing fields,
-    and so are empty ones, except question and answer. Numbers in text fields become text; 7.0 becomes 7.
-    """
+    """Return an event's fields: null, NaN and empty cells are missing, numbers in texts become text."""
     fields: dict[str, Any] = {}
     for column, given in row.items():
         cell = given.tolist() if hasattr(given, "tolist") else given  # NumPy's
@@ -45,13 +41,12 @@ def fields_of(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _is_missing(cell: Any) -> bool:
-    """Return whether a cell is None, NaN, or pandas' NA or NaT."""
+    """Also pandas' NA and NaT."""
     is_nan = isinstance(cell, float) and math.isnan(cell)
     return cell is None or is_nan or type(cell).__name__ in {"NAType", "NaTType"}
 
 
 def _text(cell: Any) -> Any:
-    """Return a scalar as text; leave other values to the event's validation."""
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float) and cell.is_integer():

@@ -1,8 +1,4 @@
-"""Cache of verdicts by evaluator and texts, in memory or in a file.
-
-It holds `Scored` and `Unscored` results, never `Failed` ones, which a retry may resolve. A hit is marked on
-the result (`judge.cached`), costs nothing and uses no tokens.
-"""
+"""Cache of verdicts by evaluator and texts, never of failures, which a retry may resolve."""
 
 from __future__ import annotations
 
@@ -53,8 +49,6 @@ _T = TypeVar("_T")
 
 
 class VerdictCache(Protocol):
-    """A bounded store of entries by key: `MemoryCache` or `FileCache`."""
-
     def get(self, key: str) -> bytes | None: ...
 
     def put(self, key: str, entry: bytes) -> None: ...
@@ -63,7 +57,7 @@ class VerdictCache(Protocol):
 
 
 class MemoryCache:
-    """Cache in memory; evicts the least recently used of at most `max_entries` entries."""
+    """Evicts the least recently used of at most `max_entries` entries."""
 
     def __init__(self, max_entries: int) -> None:
         self._max_entries = max_entries
@@ -81,8 +75,7 @@ class MemoryCache:
         if len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)
 
-    def close(self) -> None:
-        """Do nothing."""
+    def close(self) -> None: ...
 
 
 class FileCache:
@@ -221,7 +214,7 @@ def make_private(path: Path) -> None:
 
 
 def cache_key(task: JudgeTask, *, fingerprint: str, context_tokens: int | None) -> str:
-    """Return the cache key of a verdict, 64 hexadecimal digits: of the task's texts, evaluator and window."""
+    """Return a hash of all that a verdict depends on: texts, evaluator and window."""
     # The order of pages counts, because it is the prompt's.
     pages = None if task.context is None else list(task.context.items())
     parts: list[Any] = [fingerprint, context_tokens, task.question, task.answer, task.reference, pages]

@@ -175,13 +175,12 @@ class Evaluator:
             await ask(_READY)  # the metric needs no call for this event
 
     def failed(self, task: JudgeTask, error_type: FailedType, detail: str, *, tries: int) -> Failed:
-        """Return the failure of a task that is abandoned after some calls."""
         common = self._common(task, [], is_asked=True)
         common["judge"] = self._call([], tries=tries)
         return Failed(error_type=error_type, detail=_truncated(detail), **common)
 
     def cost_usd(self, usage: Usage, factor: float = 1.0) -> float | None:
-        """Return the cost of one call to its endpoint, in USD; None if the price is unknown."""
+        """Return the cost of one call; None if the price is unknown."""
         return self._prices.cost_usd(self._model, usage, endpoint=self._endpoint, factor=factor)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
@@ -208,10 +207,7 @@ class Evaluator:
     async def _asked(
         self, task: JudgeTask, size: int, request: ChatRequest, ask: Ask, replies: list[ChatReply]
     ) -> Outcome:
-        """Ask until the reply is valid, or raise InvalidVerdictError after the last repair attempt.
-
-        An outcome with an objection is sent back once; it is used if the next reply is invalid.
-        """
+        """Ask until the reply is valid or repairs are used up; an objection is sent back only once."""
         objected: Outcome | None = None
         problem = ""
         asking, repairs = request, 0
@@ -283,14 +279,12 @@ async def _nobody(_: ChatRequest) -> ChatReply:
 
 
 def _failure(error: Exception) -> tuple[FailedType, str]:
-    """Return the `error_type` of an exception that concerns one event, and its detail."""
     if isinstance(error, EventError):
         return error.error_type, error.detail
     return "internal_error", f"{type(error).__name__}: {error}"
 
 
 def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -> EvaluatorFacts:
-    """Return the evaluator of a metric, with a fingerprint over all its fields."""
     facts: dict[str, Any] = {
         "prompt": metric.prompt_hash,
         "schema": metric.schema_hash,
@@ -315,7 +309,6 @@ def estimated_tokens(text: str) -> int:
 
 
 def request_tokens(request: ChatRequest) -> int:
-    """Return the estimated input tokens of a request, including its schema."""
     tokens = sum(estimated_tokens(message.content) + MESSAGE_TOKENS for message in request.messages)
     if request.response_schema is not None:
         schema = orjson.dumps(dict(request.response_schema.schema)).decode()
@@ -330,7 +323,7 @@ def _result(outcome: Outcome, common: dict[str, Any]) -> Scored | Unscored:
 
 
 def repair_request(request: ChatRequest, reply: str, problem: str) -> ChatRequest:
-    """Return the request with the last reply and its problem appended, so that the prefix stays cacheable."""
+    """Append the last reply and its problem, so that the prefix stays cacheable."""
     shown = reply
     if len(reply) > MAX_SHOWN_CHARS:
         half = (MAX_SHOWN_CHARS - len(_LEFT_OUT)) // 2
@@ -344,7 +337,6 @@ def repair_request(request: ChatRequest, reply: str, problem: str) -> ChatReques
 
 
 def unrepaired(problem: str, reply: str, repairs: int) -> InvalidVerdictError:
-    """Return the error for a reply that stayed invalid, with its truncated text."""
     after = f" (after {repairs} repair {'attempt' if repairs == 1 else 'attempts'})" if repairs else ""
     kept = reply if len(reply) <= MAX_KEPT_CHARS else f"…{reply[1 - MAX_KEPT_CHARS :]}"
     return InvalidVerdictError(f"{problem[:MAX_PROBLEM_CHARS]}{after}; the reply: {kept}")

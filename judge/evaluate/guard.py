@@ -1,8 +1,4 @@
-"""Limits and redaction of a metric's texts, before any other processing; and the neutral event.
-
-Names of people are found by the optional Presidio engine (extra `presidio`) with a spaCy model, which takes
-half a gigabyte of memory and tens of milliseconds per page: it is loaded only if `names` is redacted.
-"""
+"""Limits and redaction of a metric's texts, before any other processing; and the neutral event."""
 
 from __future__ import annotations
 
@@ -53,7 +49,6 @@ NEUTRAL_EVENT: Final = QAEvent(
 
 
 def neutral_task(metric: Metric, *, now: datetime) -> JudgeTask:
-    """Build a metric's task from the neutral event; its result is not published."""
     task = unsampled_task(NEUTRAL_EVENT, metric, source=NEUTRAL_EVENT.event_id, now=now.astimezone(UTC))
     if task.fields is None:
         return task
@@ -75,11 +70,7 @@ class TextLimits:
 
 
 class GuardedMetric:
-    """Wraps a metric and passes it bounded, redacted texts, which its results quote.
-
-    Texts are redacted when the task is created, and again when it is judged, as it may be older than the
-    setting.
-    """
+    """Passes bounded texts to a metric, redacted at creation and again at judging: a task may be old."""
 
     def __init__(self, metric: Metric, *, redactor: Redactor, limits: TextLimits) -> None:
         self._metric = metric
@@ -131,7 +122,6 @@ class GuardedMetric:
 
 
 def _check(name: str, texts: Sequence[str], limit: int) -> None:
-    """Raise EventError if texts are together longer than a limit."""
     chars = sum(map(len, texts))
     if chars <= limit:
         chars = compared_chars("".join(texts))

@@ -58,12 +58,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class LimitError(EventError):
-    """A call exceeded a limit or ended its process."""
+class LimitError(EventError): ...
 
 
-class LateError(LimitError):
-    """A call exceeded its time limit."""
+class LateError(LimitError): ...
 
 
 class UnknownCallError(EventError):
@@ -255,8 +253,6 @@ class Child:
 
 
 class MetricProcess(Child):
-    """The child process of one code metric, with its limits."""
-
     def __init__(self, limits: OwnProcess, *, name: str) -> None:
         memory_bytes = limits.memory_mb * _MIB
         super().__init__(f"metric-{name}", memory_bytes, NICENESS, first=limits.first, failure=_OF_A_METRIC)
@@ -291,7 +287,6 @@ def serve(descriptor: int, memory_bytes: int, niceness: int, counts_first: int) 
 
 
 def _data_bytes() -> int:
-    """Return the size of the data segment; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     except OSError:

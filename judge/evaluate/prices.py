@@ -24,7 +24,6 @@ class ModelPrice:
     """Share of these prices, in a cheaper tier."""
 
     def cost_usd(self, usage: Usage) -> float:
-        """Return the cost of one call. Cached tokens are part of the input and are billed once."""
         cached_usd = self.input_usd if self.cached_usd is None else self.cached_usd
         cached = min(usage.cached_tokens, usage.input_tokens)
         fresh = usage.input_tokens - cached
@@ -41,7 +40,6 @@ class ListedPrice:
     factor: float = 1.0
 
     def cost_usd(self, usage: Usage) -> float:
-        """Return the cost of one call. Tiers depend on a call's size, so price calls one by one."""
         cached = min(usage.cached_tokens, usage.input_tokens)
         usd = _cost_usd(self.model, self.base_url, usage.input_tokens, cached, usage.output_tokens)
         return usd * self.factor
@@ -82,30 +80,23 @@ class PriceTable:
     endpoints: Mapping[str, Price] = field(default_factory=dict)
 
     def price(self, model: str, *, endpoint: str | None = None) -> Price | None:
-        """Return the price of a model at an endpoint; None if unknown."""
         named = None if endpoint is None else self.endpoints.get(endpoint)
         return named or self.prices.get(model, _FREE if model == OFFLINE_MODEL else None)
 
     def cost_usd(
         self, model: str, usage: Usage, *, endpoint: str | None = None, factor: float = 1.0
     ) -> float | None:
-        """Return the cost of a call, in USD; None if the price is unknown, which does not mean free.
-
-        Args:
-            factor: Share of the price, for a cheaper lane.
-        """
+        """Return the cost in USD; None if the price is unknown, which does not mean free."""
         price = self.price(model, endpoint=endpoint)
         return None if price is None else price.cost_usd(usage) * factor
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
-    """Return the sum of tokens."""
     given = list(usages)
     return Usage(**{name: sum(getattr(usage, name) for usage in given) for name in Usage.model_fields})
 
 
 def total_cost(costs: Iterable[float | None]) -> float | None:
-    """Return the sum in USD; None if one is unknown."""
     given = list(costs)
     known = [cost for cost in given if cost is not None]
     return sum(known) if len(known) == len(given) else None

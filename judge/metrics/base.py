@@ -45,8 +45,6 @@ class OffScaleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The possible values of a metric."""
-
     score_range: tuple[float, float]
     """Lowest and highest score, inclusive."""
     kind: ResultKind = "integer"
@@ -55,7 +53,6 @@ class Scale:
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
         if self.kind == "boolean":
             return {json.dumps(value): number for value, number in self.numbers.items()}
         return {str(value): number for value, number in self.numbers.items()}
@@ -66,11 +63,7 @@ class Scale:
         return {json.dumps(value, ensure_ascii=False): number for value, number in self.numbers.items()}
 
     def value(self, given: object) -> bool | float | str:
-        """Return a value on the scale, whole numbers as int; 5.0 and "5" are 5, "0.5" is 0.5.
-
-        Raises:
-            OffScaleError: It is not on the scale.
-        """
+        """Return a value on the scale, else OffScaleError; 5.0 and "5" are 5, "0.5" is 0.5."""
         low, high = self.score_range
         if self.numbers:
             wanted = bool if self.kind == "boolean" else str
@@ -90,7 +83,6 @@ class Scale:
     def outcome(
         self, value: bool | float | str, verdict: Mapping[str, Any], **evidence: Any
     ) -> ScoredOutcome:
-        """Return the outcome of a value as `value` returns it, with further fields of the outcome."""
         if self.numbers:
             number = self.numbers[value]  # type: ignore[index]  # a bool or a str
             return ScoredOutcome(verdict, number, kind=self.kind, value=value, **evidence)
@@ -122,12 +114,7 @@ def yes_or_no(*, good: bool = True) -> Scale:
 
 
 def read_scale(result: Any, score_range: tuple[float, float], *, good: Any = None) -> Scale:
-    """Return the scale of a `ResultType`; PromptPackError if it is invalid.
-
-    Args:
-        score_range: Lowest and highest score of a number.
-        good: For `boolean`: the good value, which has the number 1; default: true.
-    """
+    """Return the scale of a `ResultType`; `good`: the value of a boolean with the number 1, default true."""
     if result == "boolean":
         if good is not None and not isinstance(good, bool):
             raise PromptPackError(f"good must be true or false, got {good!r:.60}")
@@ -170,10 +157,7 @@ def _numbered(result: Any) -> dict[Any, Any]:
 
 
 def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, float]:
-    """Return a score range, given as a pair or as a mapping with `min` and `max`; else raise PromptPackError.
-
-    `is_number`: scores and ends need not be whole numbers.
-    """
+    """Return a range, given as a pair or with `min` and `max`; of whole numbers unless `is_number`."""
     ends: Any = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
     kinds, word = ((int, float), "numbers") if is_number else ((int,), "whole numbers")
     if not (isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) in kinds for end in ends)):
@@ -239,12 +223,11 @@ class BaseMetric(ABC):
         raise InvalidVerdictError("no judge is used")
 
     def score_of(self, said: object) -> bool | float | str:
-        """Return the score of a judge's verdict; InvalidVerdictError if it is not on the scale."""
         return score_on(self.scale, said)
 
 
 def score_on(scale: Scale, said: object) -> bool | float | str:
-    """Return a judge's score on a scale; InvalidVerdictError if it is not on it."""
+    """Return a judge's score; InvalidVerdictError if it is not on the scale."""
     try:
         return scale.value(said)
     except OffScaleError as error:
@@ -292,7 +275,6 @@ class Findings:
     missing_quotations: list[str] = field(default_factory=list)
 
     def of_outcome(self) -> dict[str, Any]:
-        """Return the fields of a scored outcome."""
         return self.marks() | {"objection": self.objection}
 
     def marks(self) -> dict[str, Any]:

@@ -32,7 +32,6 @@ Finding = tuple[Any, str, Any]
 def contains(
     text: str, texts: Sequence[str], need: Literal["any", "all"] = "all", *, ignore_case: bool = True
 ) -> Finding:
-    """Return whether a text contains phrases, compared literally."""
     searched = text.casefold() if ignore_case else text
     there = [one for one in texts if (one.casefold() if ignore_case else one) in searched]
     is_found = len(there) == len(texts) if need == "all" else bool(there)
@@ -40,7 +39,7 @@ def contains(
 
 
 def regex(text: str, pattern: str) -> Finding:
-    """Return whether a pattern is found; matched by RE2 in linear time, because both are untrusted."""
+    """Matched by RE2 in linear time, because text and pattern are untrusted."""
     # RE2 rejects lone surrogates; replaced one for one, so that offsets stay.
     match = _compiled(pattern).search(without_lone_surrogates(text))
     if match is None:
@@ -49,7 +48,7 @@ def regex(text: str, pattern: str) -> Finding:
 
 
 def json_valid(answer: str, schema: str | None = None) -> Finding:
-    """Return whether an answer is JSON, optionally in one Markdown fence, and matches a schema (as JSON)."""
+    """Return whether an answer is JSON, perhaps in a Markdown fence, and matches a schema (as JSON)."""
     try:
         document = orjson.loads(_unfenced(answer))
     except orjson.JSONDecodeError as error:
@@ -67,24 +66,18 @@ def json_valid(answer: str, schema: str | None = None) -> Finding:
 
 
 def length(text: str, unit: Literal["characters", "words", "sentences"] = "words") -> Finding:
-    """Return the number of characters, words or sentences."""
     units: dict[str, Callable[[str], Any]] = {"words": word_texts, "sentences": sentences, "characters": str}
     count = len(units[unit](text))
     return float(count), f"{count} {unit}", {"value": float(count)}
 
 
 def similarity(answer: str, reference: str) -> Finding:
-    """Return the similarity of two word sequences, from 0 to 1.
-
-    2·L / (m + n), with L the length of the longest common subsequence of m and n words (the normalised Indel
-    similarity of rapidfuzz).
-    """
+    """2·L / (m + n): L is the longest common subsequence of m and n words (normalised Indel similarity)."""
     said, wanted = word_texts(answer), word_texts(reference)
     return Indel.normalized_similarity(said, wanted), f"{len(said)} words against {len(wanted)}", None
 
 
 def number_of_label(text: str, label: str, factor: float = 1.0) -> Finding:
-    """Return the number in a label, such as latency or cost, times a factor."""
     try:
         number = float(text) * factor
     except ValueError:
@@ -120,13 +113,7 @@ CHECKS: Final[Mapping[str, Check]] = {
 
 
 class CodeMetric(BaseMetric):
-    """A metric decided by one of `CHECKS`, with its options.
-
-    Args:
-        score_range: Ends of a scale of numbers; None: the check's own.
-        of: The text that it examines.
-        good: Whether a match is good.
-    """
+    """A metric decided by one of `CHECKS` on the text `of`; `good`: whether a match is good."""
 
     def __init__(
         self,
@@ -162,7 +149,6 @@ class CodeMetric(BaseMetric):
         )
 
     def prepare(self, task: JudgeTask) -> Outcome:
-        """Return the outcome of the check; unscored if a text that it examines is missing."""
         if "label" in self.arguments:
             texts = [task.labels.get(self.arguments["label"], "").strip()]
             is_missing = not texts[0]
@@ -198,14 +184,12 @@ class EmbeddingSimilarity(BaseMetric):
         )
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Request the embeddings of both; unscored if one is missing."""
         if is_blank(task.reference) or is_blank(task.answer):
             return UnscoredOutcome("missing_input")
         messages = tuple(ChatMessage("user", text) for text in (task.answer, task.reference or ""))
         return ChatRequest(messages, max_output_tokens=0, embeds=True)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's
-        """Return the cosine as the score."""
         try:
             vectors = orjson.loads(reply)
             cosine, dimensions = float(vectors["cosine"]), int(vectors["dimensions"])

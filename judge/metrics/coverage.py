@@ -58,8 +58,6 @@ COVERAGE_SCHEMA = object_schema(
 
 
 class Coverage(BuiltInMetric):
-    """The metric `coverage`."""
-
     options = ("pack",)
     needs = ("reference",)
 
@@ -68,7 +66,6 @@ class Coverage(BuiltInMetric):
         self.uses = ("question", "answer", "reference")
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request; unscored if a text is missing or blank, or the reference is too long to list."""
         reference = task.reference or ""
         if is_blank(task.question) or is_blank(task.answer) or is_blank(reference):
             return UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))
@@ -96,11 +93,7 @@ class Coverage(BuiltInMetric):
         return _outcome(score, evidence, checks.findings, checks.findings.objection or checks.nothing_listed)
 
     def _of_counts(self, task: JudgeTask, verdict: dict[str, Any]) -> Outcome:
-        """Return a pack's verdict with the score that follows from the judge's own counts.
-
-        If counts and score contradict each other, the reply is sent back once; after that the counts decide.
-        The forced zero for missing input becomes `Unscored`.
-        """
+        """Return a pack's verdict, scored by its own counts; a contradicting score is sent back once."""
         claimed = self.score_of(verdict["score"])
         if is_forced(float(claimed), verdict.get("rationale")):
             return UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))

@@ -30,8 +30,6 @@ _NUMBER = re.compile(r"\d[\d.,]*(?:s|st|nd|rd|th)?")
 
 
 class ListedItem(BaseModel):
-    """A fact, conclusion or term as listed by the judge."""
-
     model_config = ConfigDict(strict=True, frozen=True)
 
     item: str
@@ -42,8 +40,6 @@ class ListedItem(BaseModel):
 
 
 class ListedOrganization(BaseModel):
-    """The judge's rating of the answer's structure."""
-
     model_config = ConfigDict(strict=True, frozen=True)
 
     justification: str = ""
@@ -51,8 +47,6 @@ class ListedOrganization(BaseModel):
 
 
 class CoverageReply(BaseModel):
-    """The judge's reply in evidence mode. Other keys are ignored."""
-
     model_config = ConfigDict(strict=True, frozen=True)
 
     facts: list[ListedItem] = Field(max_length=MAX_ITEMS)
@@ -93,7 +87,6 @@ class CoverageChecks:
     def verify(
         self, facts: Sequence[ListedItem], conclusions: Sequence[ListedItem], terms: Sequence[ListedItem]
     ) -> tuple[list[Verified], list[Verified], list[Verified]]:
-        """Return the distinct facts, conclusions and terms, matched if the answer has them."""
         if not facts and not conclusions:
             self.nothing_listed = _NOTHING_LISTED
         checked_facts = self._items("facts", facts)

@@ -1,10 +1,4 @@
-"""Word checks: what is a claim, does a page support it, does an answer state a reference's statement? Pure.
-
-A judge's quotation may be correct and prove nothing. Common words do not prove that a text states something,
-but texts without a common word, name or number do not state the same. The checks only mark a result. Words of
-the question do not count, because any answer may repeat them. If the answer and the question are certainly in
-another language than the reference or page, nothing is doubted.
-"""
+"""Word checks, which only mark a result: what is a claim, does a text support or state it? Pure."""
 
 from __future__ import annotations
 
@@ -164,11 +158,7 @@ def _is_strong(word: str, stated: str, support: str) -> bool:
 
 
 def left_out(reference: TextIndex, own: Collection[str], spans: Collection[str]) -> list[Place]:
-    """Return the sentences of the reference of which less than half is covered by the spans of items.
-
-    A sentence with words that are not in the question, `own`, is judged by these alone. Of a short sentence
-    one covered word is enough.
-    """
+    """Return the sentences of which items cover less than half of the words, in `own` if there are any."""
     covered = _covered(reference, spans)
     missed: list[Place] = []
     for start, end in sentences(reference.text):
@@ -192,7 +182,6 @@ def has_facts_for(
 
 
 def _covered(reference: TextIndex, spans: Iterable[str]) -> Stretches:
-    """Return all stretches of the reference that are equal to a span."""
     distinct = {normalise(span): span for span in spans}
     return Stretches(place for span in distinct.values() for place in reference.find_all(span))
 
@@ -201,12 +190,11 @@ def _covered(reference: TextIndex, spans: Iterable[str]) -> Stretches:
 
 
 def claiming_parts(text: str) -> Sequence[Place]:
-    """Return the places of the sentences that make a claim, or may."""
     return [(start, end) for start, end in sentences(text) if not claims_nothing(text[start:end])]
 
 
 def uncited_numbers(segments: Iterable[Claim]) -> Iterator[Claim]:
-    """Yield the claiming sentences with a number of parts of an answer without a citation."""
+    """Yield the claiming sentences with a number in parts of an answer without a citation."""
     for segment in segments:
         for start, end in claiming_parts(segment.text):
             sentence = segment.text[start:end]
@@ -215,7 +203,6 @@ def uncited_numbers(segments: Iterable[Claim]) -> Iterator[Claim]:
 
 
 def claims_nothing(sentence: str) -> bool:
-    """Return whether a sentence certainly makes no claim."""
     text = sentence[:MAX_CHARS].strip()
     if not has_words(text) or _HEADING.match(text):
         return True
@@ -230,7 +217,7 @@ def claims_nothing(sentence: str) -> bool:
 
 
 class Stretches:
-    """Places in an answer, merged into disjoint intervals, to test what they cover."""
+    """Places in an answer, merged into disjoint intervals."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         self._starts: list[int] = []
@@ -243,7 +230,6 @@ class Stretches:
                 self._ends.append(end)
 
     def has_half(self, claim: Claim, parts: Iterable[Place]) -> bool:
-        """Return whether at least half of the words of a claim's sentences are covered."""
         places = [
             (claim.start + start + word.start, claim.start + start + word.end)
             for start, end in parts
@@ -271,11 +257,7 @@ _KANA = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
 
 
 def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
-    """Return whether an answer is certainly in another language than a text.
-
-    The question must also certainly be in the answer's language. Languages are distinguished by script, and
-    English by its stop words; short texts, which may be names, only by script.
-    """
+    """Return whether answer and question are certainly in one language, and a text in another."""
     spoken, asked = _language(answer), _language(question)
     if spoken is None or asked is None or asked[0] != spoken[0]:
         return False

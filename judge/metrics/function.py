@@ -43,11 +43,7 @@ class Score:
 
 
 class FunctionMetric(BaseMetric):
-    """A metric decided by a user's function, which runs only in a child process.
-
-    The function takes an event and returns a number, a boolean, a label, a `Score` or None (unscored). See
-    `python_metric`; JudgeConfigurationError if there is no such module or function.
-    """
+    """A metric decided by a user's function in a child process; see `python_metric`."""
 
     def __init__(
         self,
@@ -66,7 +62,6 @@ class FunctionMetric(BaseMetric):
         )
 
     def prepare(self, task: JudgeTask) -> Outcome:
-        """Call the function; EventError if it cannot be imported, raised, or returned an invalid value."""
         score = self._call(task)
         if score.value is None:
             return UnscoredOutcome("missing_input")
@@ -123,7 +118,7 @@ def python_metric(
 
 
 def load(target: str) -> Callable[[QAEvent], Any]:
-    """Import a function; this runs its module's code. EventError if it cannot be imported."""
+    """Import a function; this runs its module's code."""
     module, _, name = target.partition(":")
     try:
         found: Any = importlib.import_module(module)

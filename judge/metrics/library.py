@@ -45,8 +45,6 @@ class Counts(BaseModel):
 
 
 class LibraryPrompt(BaseModel):
-    """One metric's prompt file: its front matter, and the instructions."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
@@ -86,15 +84,12 @@ class LibraryPrompt(BaseModel):
 
 @cache
 def library_prompt(name: str) -> LibraryPrompt:
-    """Return the prompt of a metric of the library."""
     front, instructions = split_front_matter(load_prompt(f"library/{name}"))
     given = yaml.safe_load(front or "")
     return LibraryPrompt(name=name, instructions=instructions.strip() + "\n", **given)
 
 
 class LibraryMetric(BuiltInMetric):
-    """A metric of the library, by its name."""
-
     def __init__(self, name: str) -> None:
         prompt = self.prompt = library_prompt(name)
         super().__init__(
@@ -113,7 +108,6 @@ class LibraryMetric(BuiltInMetric):
         )
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request; unscored if a used text is missing or blank."""
         context = {name: text for name, text in (task.context or {}).items() if not is_blank(text)}
         texts = {
             "question": task.question,
@@ -127,7 +121,6 @@ class LibraryMetric(BuiltInMetric):
         return self.request(sections)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Return the share of valid items, or the judge's decision, whose quotations must be in the text."""
         if self.prompt.counts is not None:
             return _Count(self.prompt, self.prompt.counts, Inputs.of(task)).outcome(reply)
         verdict = extract_verdict(reply)
@@ -141,8 +134,6 @@ class LibraryMetric(BuiltInMetric):
 
 
 class _Count:
-    """Verifies and counts the items of one reply."""
-
     def __init__(self, prompt: LibraryPrompt, counts: Counts, inputs: Inputs) -> None:
         self._counts = counts
         self._quotes = QuoteCheck(prompt.quotes, inputs)
@@ -230,7 +221,6 @@ class _Count:
         return list(kept.values())
 
     def _omitted(self, listed: set[str]) -> list[Item]:
-        """Return the texts of the context that the judge did not list."""
         holds = self._counts.holds
         missing = [name for name, text in self._context.items() if name not in listed and not is_blank(text)]
         for name in missing:

@@ -44,10 +44,7 @@ def fence(sections: Mapping[str, str]) -> str:
 
 
 def parse_fenced(message: str) -> dict[str, str]:
-    """Return the texts of a message that `fence` wrote, by name; empty if it has no fence.
-
-    The mark of the first fence counts; imitated fences with another mark are part of a text.
-    """
+    """Return the texts of the first fence by name; imitated fences with another mark are part of a text."""
     first = _FIRST.search(message)
     if first is None:
         return {}
@@ -62,12 +59,10 @@ def parse_fenced(message: str) -> dict[str, str]:
 
 @cache
 def load_prompt(name: str) -> str:
-    """Return the text of a prompt file of this package, such as `coverage.evidence`."""
     return (resources.files("judge") / "prompts" / f"{name}.md").read_text("utf-8").strip() + "\n"
 
 
 def built_in_messages(instructions: str, sections: Mapping[str, str]) -> tuple[ChatMessage, ...]:
-    """Return a built-in prompt: instructions as system turn, the fenced event as user turn."""
     return ChatMessage("system", instructions), ChatMessage("user", fence(sections))
 
 
@@ -94,19 +89,16 @@ def object_schema(name: str, /, **properties: Mapping[str, Any]) -> ResponseSche
 
 
 def array_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a list of objects with these properties."""
     return {"type": "array", "items": object_schema("", **properties).schema}
 
 
 def schema_hash(schema: ResponseSchema | None) -> str:
-    """Hash of a response schema, 12 hexadecimal digits, or the word "none"."""
     if schema is None:
         return "none"
     return short_hash(json.dumps([schema.name, schema.schema], ensure_ascii=True, separators=(",", ":")))
 
 
 def short_hash(text: str) -> str:
-    """Return the first 12 hexadecimal digits of a text's SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

@@ -74,8 +74,6 @@ RELEVANCE_SCHEMA = object_schema(
 
 
 class Relevance(BuiltInMetric):
-    """The metric `relevance`; see `Citing.pattern` and `WithoutCitations` for its options."""
-
     options = ("pack", "citation_pattern", "without_citations")
     needs = ("context",)
 
@@ -99,14 +97,12 @@ class Relevance(BuiltInMetric):
         super().__init__(name, Scale(RELEVANCE_RANGE), RELEVANCE_SCHEMA, version, pack)
 
     def select(self, event: QAEvent) -> Inputs:
-        """Return question, answer and the existing cited pages."""
         inputs = super().select(event)
         if event.context is None:
             return inputs
         return replace(inputs, context=_cited(self._sources(event.context), event.answer))
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request; no call if a text or all cited pages are missing."""
         if is_blank(task.question) or is_blank(task.answer) or task.context is None:
             return UnscoredOutcome("missing_input")
         sources = self._sources(task.context)
@@ -198,7 +194,6 @@ def _suspect_citations(answer: str, citing: Citing, findings: Findings) -> None:
 
 
 def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome:
-    """Return the outcome if all cited pages are missing, without a call."""
     reason = f"No cited page is in the context: {format_pages(cited)}. No claim of the answer is supported."
     unsupported = [
         unsupported_claim(claim, f"Missing from the context: {format_pages(claim.pages)}.")

@@ -34,8 +34,6 @@ PageNumber = Annotated[int, Field(ge=0, le=MAX_PAGE)]
 
 
 class ListedClaim(BaseModel):
-    """A claim as listed by the judge."""
-
     model_config = ConfigDict(strict=True, frozen=True)
 
     claim_span: str
@@ -48,8 +46,6 @@ class ListedClaim(BaseModel):
 
 
 class RelevanceReply(BaseModel):
-    """The judge's reply in evidence mode. Other keys are ignored; the score's range is checked later."""
-
     model_config = ConfigDict(strict=True, frozen=True)
 
     claims: list[ListedClaim] = Field(max_length=MAX_ITEMS)
@@ -64,12 +60,10 @@ Verified = dict[str, Any]
 
 
 def is_upheld(claim: Verified) -> bool:
-    """Return whether a claim counts in the answer's favour."""
     return bool(claim["supported"] and claim["relevant"])
 
 
 def unsupported_claim(claim: Claim, justification: str) -> Verified:
-    """Return a claim of the answer as unsupported, with the reason."""
     return _verified(neutralize(claim.text), (claim.start, claim.end), claim.pages, justification) | {
         "added": True
     }
@@ -107,8 +101,6 @@ def format_pages(pages: Sequence[int]) -> str:
 
 
 class RelevanceChecks:
-    """Verifies the claims of one verdict against the answer and the text of each existing page, by number."""
-
     def __init__(
         self, answer: str, pages: Mapping[int, str], *, question: str = "", citing: Citing = USUAL
     ) -> None:
@@ -324,7 +316,6 @@ class RelevanceChecks:
 
 
 def _overlapping_sentences(tagged: Claim, place: Place) -> str:
-    """Return the sentences of a tagged claim that overlap a listed span."""
     if place[0] <= tagged.start and tagged.end <= place[1]:
         return tagged.text
     touched = [

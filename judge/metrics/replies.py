@@ -47,16 +47,11 @@ def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
 
 
 def extract_verdict(reply: str) -> dict[str, Any]:
-    """Return the JSON object with a `score`; see `extract_object`. The scale checks the score itself."""
     return extract_object(reply, key="score")
 
 
 def extract_object(reply: str, *, key: str) -> dict[str, Any]:
-    """Return the outermost JSON object with `key`. A leading `<think>` section is ignored.
-
-    Returns:
-        The object: finite numbers, no lone surrogates, integers of at most 64 bits, at most 32 levels.
-    """
+    """Return the outermost JSON object with `key`, cleaned; a leading `<think>` section is ignored."""
     if len(reply) > MAX_REPLY_CHARS:
         raise InvalidVerdictError(
             f"the reply has {len(reply)} characters, at most {MAX_REPLY_CHARS} are read"
@@ -81,7 +76,6 @@ def extract_object(reply: str, *, key: str) -> dict[str, Any]:
 
 
 def with_whole_score(verdict: dict[str, Any]) -> dict[str, Any]:
-    """Return the verdict with a score of 5.0 or "5" as integer."""
     whole = whole_number(verdict.get("score"))
     return verdict if whole is None else {**verdict, "score": whole}
 
@@ -150,7 +144,6 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object; a key with two different values is an error."""
     built = dict(pairs)
     if len(built) < len(pairs):
         for name, value in pairs:

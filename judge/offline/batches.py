@@ -16,13 +16,7 @@ MAX_FILES: Final = 200
 
 @dataclass(slots=True)
 class BatchFaults:
-    """What batches do wrong. Of lines it is every n-th one; 0: none.
-
-    Args:
-        seconds: Time until a batch is completed.
-        doubled: Lines that come twice, with different replies.
-        status: What a batch ends as, with the lines that are left.
-    """
+    """What batches do wrong. Of lines it is every n-th one; 0: none."""
 
     seconds: float = 0.0
     missing: int = 0
@@ -33,11 +27,7 @@ class BatchFaults:
 
 
 class OfflineBatches:
-    """Serves `/v1/files` and `/v1/batches`; lines are answered when a batch is due and looked at.
-
-    Args:
-        answer: Returns the completion for the body of a line.
-    """
+    """Serves `/v1/files` and `/v1/batches`; lines are answered when a batch is due and looked at."""
 
     def __init__(self, answer: Callable[[bytes], Awaitable[dict[str, Any]]]) -> None:
         self.faults = BatchFaults()

@@ -1,7 +1,4 @@
-"""The offline judge's replies: word overlap for coverage and relevance, a fixed reply for all else. Pure.
-
-Use it to try the whole path without a model, not for decisions; every result carries its name.
-"""
+"""The offline judge's replies: word overlap for coverage and relevance, a fixed reply for all else. Pure."""
 
 from __future__ import annotations
 
@@ -93,7 +90,6 @@ def _published(evidence: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evidence(sections: Mapping[str, str], schema_name: str | None) -> dict[str, Any] | None:
-    """Return the evidence of a built-in metric; None for another prompt."""
     if not {"question", "answer"} <= sections.keys():
         return None
     others = sections.keys() - {"question", "answer"}
@@ -123,12 +119,10 @@ class Match:
     end: int
 
     def holds(self, share: float) -> bool:
-        """Return whether the passage counts as saying the statement."""
         return self.share >= share and self.agrees
 
     @property
     def reason(self) -> str:
-        """The share of words, and whether a number or negation differs."""
         return f"{self.share:.0%} of its words{'' if self.agrees else '; a number or a negation differs'}"
 
 
@@ -244,11 +238,7 @@ class JudgedClaim:
 def judge_claims(
     *, question: str, answer: str, pages: Mapping[int, str], citing: Citing = USUAL
 ) -> list[JudgedClaim]:
-    """Compare each claim of an answer with the pages that it cites.
-
-    A claim is relevant if it or its passage shares a word with the question, or it shares one with such a
-    claim.
-    """
+    """A claim is relevant if it, its passage or a claim that shares words with it concerns the question."""
     untagged = (segment for segment in untagged_segments(answer, citing) if is_claim(segment.text))
     claims = sorted((*tagged_claims(answer, citing), *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
     cited = {page for claim in claims for page in claim.pages if page in pages}
@@ -324,10 +314,7 @@ def _fixed(texts: Sequence[str], schema: Mapping[str, Any] | None, sections: Map
 
 
 def _filled(schema: Mapping[str, Any], score: object, sections: Mapping[str, str], name: str = "") -> Any:
-    """Return a plain value that is valid by a JSON Schema: the first choice, the middle of a range.
-
-    A number without bounds is `score`; a required quotation is the beginning of one of the event's sections.
-    """
+    """Return a plain value that is valid by a JSON Schema; a required quotation is the start of a section."""
     for key, place in (("const", None), ("default", None), ("enum", 0), ("anyOf", 0)):
         if key in schema:
             value = schema[key] if place is None else schema[key][place]

@@ -35,7 +35,6 @@ class OfflineChat:
     model = OFFLINE_MODEL
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Answer by rules; EventError if the prompt contains no answer."""
         began = time.monotonic()
         if request.embeds:
             text = compared(vectors([message.content for message in request.messages])) or ""
@@ -45,8 +44,7 @@ class OfflineChat:
             raise EventError("content_refused", REFUSAL)
         return ChatReply(reply, OFFLINE_MODEL, Usage(), time.monotonic() - began)
 
-    async def close(self) -> None:
-        """Do nothing."""
+    async def close(self) -> None: ...
 
 
 class OfflineJudge:
@@ -89,7 +87,6 @@ class OfflineJudge:
         return OFFLINE_MODEL
 
     async def start(self) -> None:
-        """Start listening; raises OSError if the port is taken."""
         app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_errors_in_form])
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_post("/v1/embeddings", self._embed)
@@ -107,7 +104,6 @@ class OfflineJudge:
         self._runner = runner
 
     async def stop(self) -> None:
-        """Stop listening and close the connections."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()

@@ -75,13 +75,12 @@ class Claim:
 
 
 def page_key(page: int) -> str:
-    """Return the canonical name of a page: `Page-7`."""
     return f"Page-{page}"
 
 
 @lru_cache(maxsize=1024)
 def page_number(key: str) -> int | None:
-    """Return the number in a page's name (`Page-7`, `page 7`, `p. 7`, `7`); None if it is no page's name."""
+    """Return the number in a page's name (`Page-7`, `p. 7`, `7`); None if it is no page's name."""
     match = _KEY.fullmatch(key.strip()[:64])
     number = MAX_PAGE if match is None else page_value(match[1])
     return number if number < MAX_PAGE else None
@@ -107,7 +106,7 @@ def cited_pages(answer: str, citing: Citing = USUAL) -> tuple[int, ...]:
 
 
 def unread_citations(answer: str, citing: Citing = USUAL) -> tuple[str, ...]:
-    """Return the first few unrecognised citations."""
+    """Return the first few brackets that look like citations and are none."""
     return _read(answer, citing).unread
 
 
@@ -172,7 +171,7 @@ def _read(answer: str, citing: Citing) -> _Reading:
 
 
 def _lines(answer: str) -> tuple[list[tuple[int, str]], list[str]]:
-    """Return the lines of an answer with their offsets, and separately its footnotes and list of sources."""
+    """Return the lines with their offsets, and separately the footnotes and the list of sources."""
     own: list[tuple[int, str]] = []
     listed: list[str] = []
     offset = 0
@@ -196,7 +195,6 @@ def _lead_in(answer: str, earliest: int, end: int) -> int:
 
 
 def _read_line(found: list[Stretch], answer: str, offset: int, line: str, tags: list[Stretch]) -> None:
-    """Append the claims of a line; see `tagged_claims`."""
     position = 0
     for tag in tags:
         claim = _claim(answer, offset + position, offset + tag.start, tag.pages)
@@ -247,16 +245,13 @@ class Sources:
     citing: Citing
 
     def key(self, page: int) -> str:
-        """Return a page's name in a task and in prompts."""
         name = self.names.get(page)
         return page_key(page) if name is None else f"{page_key(page)} ({name[:MAX_NAME_CHARS]})"
 
     def cited(self, answer: str) -> dict[int, str]:
-        """Return the existing cited pages, in order of mention."""
         return {page: self.texts[page] for page in cited_pages(answer, self.citing) if page in self.texts}
 
     def missing(self, answer: str) -> list[int]:
-        """Return the missing cited pages, in order of mention."""
         return [page for page in cited_pages(answer, self.citing) if page not in self.texts]
 
 
@@ -292,7 +287,7 @@ def told_names(sources: Sources, pages: Iterable[int]) -> str:
 
 
 def citing_of_names(told: str) -> Citing:
-    """Return the citation syntax for the page names in a prompt; see `told_names`."""
+    """The inverse of `told_names`."""
     lines = (line.partition(": ") for line in told.splitlines())
     names = {page_number(key): name for key, _, name in lines}
     return Citing(_told({number: name for number, name in names.items() if number is not None and name}))

@@ -25,6 +25,7 @@ MAX_QUANTITIES: Final = 40
 NEIGHBOURS: Final = 3
 """Words on each side of a number that identify what it counts."""
 REMEMBERED_CHARS: Final = 8_000
+"""Longer passages are neither kept in memory nor compared: each pair would read them again."""
 MIN_SHARED: Final = 0.6
 """Share of the source's words, without its numbers, that the statement must have."""
 MIN_SHARED_BACK: Final = 0.34
@@ -67,7 +68,6 @@ def stem(word: str) -> str:
 
 
 def stems(words: Iterable[str]) -> frozenset[str]:
-    """Return the distinct stems of words."""
     return frozenset(map(stem, words))
 
 
@@ -104,12 +104,11 @@ class Passage:
 
     @cached_property
     def numbered(self) -> frozenset[str]:
-        """Its numbers with their units."""
         return frozenset(NUMBERED.findall(fold(self.text)))
 
     @cached_property
     def may_negate(self) -> bool:
-        """Whether it may have a negation; false for certain."""
+        """False: certainly without negation."""
         return not _NEGATIONS.isdisjoint(self.words) or "'" in fold(self.text)
 
 
@@ -138,7 +137,6 @@ class Sentence(Passage):
 
     @cached_property
     def beside(self) -> frozenset[str]:
-        """The stems of its content words outside of quantities."""
         return frozenset(word for _, word in self._beside)
 
     def near(self, quantity: Quantity) -> set[str]:
@@ -202,19 +200,13 @@ TextPart = tuple[Passage, Passage]
 
 
 class Contradiction(NamedTuple):
-    """The kind of difference, and the differing words of both sides."""
-
     kind: ContradictionKind
     stated: str
     source: str
 
 
 def contradiction_between(narrow: TextPart, wide: TextPart) -> Contradiction | None:
-    """Return how a statement and its quoted support contradict each other; None if nothing is proven.
-
-    A number of the statement (`narrow`) that occurs anywhere in the support (`wide`) is no contradiction.
-    Longer texts than a passage are not compared: each pair would read them again.
-    """
+    """Return how a statement contradicts its quoted support; None if nothing is proven, or a text is long."""
     (mine, my_sentences), (its, its_sentences) = narrow, wide
     if max(len(one.text) for one in (*narrow, *wide)) > REMEMBERED_CHARS:
         return None
@@ -251,10 +243,7 @@ def _negation(stated: Passage, support: Passage) -> Contradiction | None:
 
 
 def _number_that_differs(mine: Sentence, its: Sentence) -> tuple[ContradictionKind, Quantity] | None:
-    """Return the only number of two similar sentences that differs, and the source's number.
-
-    More differences mean another statement.
-    """
+    """Return the only number of two like sentences that differs; more differences mean another statement."""
     left = [one for one in mine.quantities if not any(map(one.agrees, its.quantities))]
     right = [one for one in its.quantities if not any(map(one.agrees, mine.quantities))]
     if not left or not right or min(len(left), len(right)) > 1 or not _is_like(mine.beside, its.beside):
@@ -271,7 +260,6 @@ def _number_that_differs(mine: Sentence, its: Sentence) -> tuple[ContradictionKi
 
 
 def _is_like(said: frozenset[str], source: frozenset[str]) -> bool:
-    """Return whether both sentences share enough words."""
     if not source or not said:
         return not source and not said
     shared = len(said & source)

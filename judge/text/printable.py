@@ -30,11 +30,7 @@ _LACKING = (
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    r"""Return a text that is safe to print on one line.
-
-    White space becomes single spaces; other unprintable characters (control characters, direction overrides,
-    lone surrogates) become escapes such as `\x1b`; beyond `limit` characters it ends with an ellipsis.
-    """
+    r"""Return a text on one line, unprintable characters escaped, ending with an ellipsis beyond `limit`."""
     if limit is not None:
         text = text[: 4 * limit + 64]  # cut first: an answer may be megabytes long
     line = " ".join(text.split())
@@ -117,11 +113,7 @@ def out_of_descriptors() -> bool:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return the first cause of a failed connection.
-
-    It is the type of the exception, and the message only of one by the system or OpenSSL: HTTP libraries
-    quote received bytes and addresses.
-    """
+    """Return the first cause, in words of the system or OpenSSL only: others quote what they received."""
     for _ in range(MAX_CAUSES):
         if error.__cause__ is None:
             break

@@ -102,7 +102,6 @@ class Date:
     day: int | None = None
 
     def differs(self, other: Date) -> bool:
-        """Return whether a part that both have differs."""
         mine, its = self.year, other.year
         if mine is not None and its is not None and min(mine, its) < 100:
             mine, its = mine % 100, its % 100  # two digits may be of any century
@@ -172,7 +171,6 @@ def _near(one: float, other: float, step: float, tolerance: float) -> bool:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of a sentence; none if the text is too long."""
     if len(text) > MAX_CHARS:
         return
     last = 0
@@ -184,7 +182,6 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def quantities(row: Sequence[Token]) -> list[Quantity]:
-    """Return all quantities of a sentence, in order."""
     found: list[Quantity] = []
     place = 0
     while place < len(row):
@@ -229,10 +226,7 @@ def _numeric_date(text: str) -> Date | None:
 
 
 def _named_date(row: Sequence[Token], place: int) -> tuple[Date, int] | None:
-    """Parse "12 March 2019", "March 12th, 2019" or "mayo de 1820", and return the end, too.
-
-    A month alone is no date, because names of months are words of other languages.
-    """
+    """Parse "12 March 2019" or "mayo de 1820", and return the end; a month alone may be another word."""
     day, after = _day(row, place)
     month = MONTHS.get(row[after].text) if after < len(row) else None
     if month is None:
@@ -324,7 +318,7 @@ def _unit(
 
 
 def _is_negative(row: Sequence[Token], place: int) -> bool:
-    """Return whether a number has a minus sign, not a hyphen or a subtraction."""
+    """A minus sign, not a hyphen or a subtraction."""
     sign = row[place - 1] if place else None
     if sign is None or sign.text not in {"-", "minus"} or (place > 1 and row[place - 2].kind == "number"):
         return False
@@ -340,11 +334,7 @@ def _tolerance(row: Sequence[Token], place: int, end: int) -> float:
 
 
 def _written_values(text: str) -> list[tuple[float, float]]:
-    """Return the possible values of a written number, each with its last decimal place.
-
-    A point or comma before exactly three digits may be decimal or group thousands; three or more trailing
-    zeros may be rounding.
-    """
+    """Return the values that a number may have, each with its last place: "1.200" is 1.2 or 1200."""
     parts = _POINT.split(_GROUPING.sub("", text)[: 2 * _MAX_DIGITS])
     signs = _POINT.findall(text)[: len(parts) - 1]
     grouped = len(parts[0]) <= 3 and all(len(part) == 3 for part in parts[1:])

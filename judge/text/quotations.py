@@ -70,7 +70,7 @@ punctuation; joined: pieces between dots; near: with slips."""
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """A match. `start` and `end` (exclusive) are offsets in the text, `words` the matched words."""
+    """A match; the offsets are the text's."""
 
     start: int
     end: int
@@ -83,10 +83,7 @@ class Quotation:
 
 
 class Quotable:
-    """A text in which quotations are searched, and the sentences around them.
-
-    `read`: what is read besides exact quotations, with equal offsets, such as an answer without its tags.
-    """
+    """A text to search; `read`: what is read for inexact quotations, such as an answer without its tags."""
 
     def __init__(self, text: str, *, read: str | None = None) -> None:
         self.text = text
@@ -117,7 +114,6 @@ class Quotable:
         return self._told[place, neighbours]
 
     def around(self, place: tuple[int, int], *, neighbours: int = 0) -> Passage:
-        """Return the same, to be looked up."""
         return passage(self.told(place, neighbours=neighbours))
 
     def find(self, quotation: str) -> Quotation | None:
@@ -182,10 +178,7 @@ class Quotable:
 
 
 class Letters:
-    """The letters and digits of a text in one row, with a mapping to its offsets.
-
-    `keep_marks`: whether the numbers of a list's items count.
-    """
+    """A text's letters and digits in one row; `keep_marks`: whether the numbers of a list's items count."""
 
     def __init__(self, text: str, *, keep_marks: bool = True) -> None:
         self.text = _without_markup(text, keep_marks=keep_marks)
@@ -258,10 +251,7 @@ class Letters:
             )
 
     def _windows(self, wanted: Letters, earliest: int) -> Iterator[tuple[int, int]]:
-        """Yield first and last token of windows that share most words with the quotation, in its order.
-
-        Aligning with the whole text would take time with the product of both lengths.
-        """
+        """Yield windows that share most words in order: aligning whole texts costs the product of lengths."""
         votes: Counter[int] = Counter()
         for number, token in enumerate(wanted.tokens):
             for place in self._anchors.get(token, ()):
@@ -303,7 +293,6 @@ class Letters:
 
 
 def needed_similarity(letters: int) -> float:
-    """Return the minimum similarity for a quotation of this many letters."""
     return MIN_SIMILARITY if letters >= SHORT_CHARS else MIN_SHORT_SIMILARITY
 
 

@@ -1,10 +1,8 @@
 """Redact secrets and common personal data in a text before it leaves the process, and known secrets in logs.
 
-The patterns are data (`data/sensitive.toml`); a check digit, a table or a word list decides on what they
-find.
+The patterns are data (`data/sensitive.toml`); check digits, tables and word lists decide on what they find.
 Only data in its plain form is found: not what escapes, look-alike letters or words such as "at" disguise, no
-street addresses or national ids, and names only with the optional engine. A replacement is a word in brackets
-such as `[email]` and contains nothing of the data.
+street addresses or national ids, and names only with the optional engine.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ class Redactor:
             raise ValueError("names needs an engine that finds them; give find_names or leave names out")
 
     def redact(self, text: str) -> str:
-        """Return the redacted text; unless `kinds` is empty, without invisible characters."""
+        """Return the redacted text, without invisible characters unless `kinds` is empty."""
         if not self.kinds:
             return text
         text = neutralize(text)
@@ -153,7 +151,6 @@ def _is_random(match: re.Match[str], _: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether a value mixes letters with digits or signs, unlike words."""
     if any(map(str.isdecimal, value)):
         return not value.replace(".", "").isdecimal() or len(value) >= 8
     return any(map(str.isupper, value[1:])) and any(map(str.islower, value))
@@ -272,7 +269,6 @@ class Masker:
         self._expression = re.compile("|".join(map(re.escape, words))) if words else None
 
     def mask(self, text: str) -> str:
-        """Return the text without secrets."""
         return text if self._expression is None else self._expression.sub(MASK, text)
 
 

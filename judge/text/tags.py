@@ -1,7 +1,4 @@
-"""The grammar of citation tags in one line of an answer. Pure.
-
-Each kind of tag is found by one expression, and the pages in it are read by one grammar of items.
-"""
+"""The grammar of citation tags in one line of an answer. Pure."""
 
 from __future__ import annotations
 
@@ -63,30 +60,23 @@ _NAME_BLANKS = re.compile(r"[\s_-]+")
 
 @dataclass(frozen=True)
 class Citing:
-    """Citation syntax beyond the usual forms.
-
-    Args:
-        names: Normalised names of the context's documents (`normal_name`) with their numbers.
-        pattern: A regular expression whose first group, or whole match, is a page's number or a document's
-        name.
-    """
+    """Citation syntax beyond the usual forms."""
 
     names: tuple[tuple[str, int], ...] = ()
+    """`normal_name` of each of the context's documents, with its number."""
     pattern: str | None = None
+    """A regular expression whose first group, or whole match, is a page's number or a document's name."""
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """Page numbers by document name."""
         return dict(self.names)
 
     @cached_property
     def compiled(self) -> Any:
-        """The compiled pattern, which matches in linear time."""
         return None if self.pattern is None else compile_pattern(self.pattern)
 
 
 USUAL: Final = Citing()
-"""Only the usual forms."""
 
 
 def compile_pattern(pattern: str, name: str = "citation_pattern", most: int = MAX_PATTERN_CHARS) -> Any:
@@ -108,7 +98,7 @@ def compile_pattern(pattern: str, name: str = "citation_pattern", most: int = MA
 
 
 def normal_name(name: str) -> str:
-    """Return a document's name normalised for comparison: lower case, hyphens for blanks and underscores."""
+    """Lower case, hyphens for blanks and underscores."""
     folded = plain_form(unicodedata.normalize("NFKC", name[:MAX_NAME_CHARS])).casefold().strip()
     return _NAME_BLANKS.sub("-", folded[:MAX_NAME_CHARS])
 
@@ -226,10 +216,7 @@ class TagReader:
 
 @lru_cache(maxsize=1024)  # the same few tags are in most answers
 def _ranges(text: str, *, led: bool = False) -> tuple[Sequence[tuple[int, int]], bool, int]:
-    """Return the ranges of a list at a text's start, whether the first has a word, and the list's end.
-
-    `led`: whether a word such as "see" may precede it.
-    """
+    """Return a list's ranges, whether the first has a word, and its end; `led`: "see" may precede it."""
     found: list[tuple[int, int]] = []
     has_word = False
     end = 0
@@ -253,14 +240,12 @@ def page_value(digits: str) -> int:
 
 
 def marks_of(line: str) -> list[re.Match[str]]:
-    """Return all that may be tags in a plain line."""
     return list(_TAG.finditer(line))
 
 
 def unread_spans(
     line: str, marks: Sequence[re.Match[str]], taken: Sequence[Stretch]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the spans of brackets that look like citations and are none of the tags."""
     starts = {tag.start for tag in taken}
     for match in marks:
         square, inside = match["square"], match["square"] or match["round"]

@@ -1,7 +1,4 @@
-"""Words and sentences of a text, and the words of each language. Pure.
-
-`data/languages.toml` has the words of languages: adding a language changes no code.
-"""
+"""Words and sentences of a text; the words of each language are in `data/languages.toml`. Pure."""
 
 from __future__ import annotations
 
@@ -41,10 +38,7 @@ _FOLDS: Final = _Folds()
 
 
 def fold(text: str) -> str:
-    """Return a text of the same length in lower case, with ASCII digits, plain quotes and unaccented letters.
-
-    Accents that are characters of their own, and invisible characters, stay; `words` leaves them out.
-    """
+    """Return a text of the same length in lower case, with ASCII digits, plain quotes, letters unaccented."""
     if text.isascii():
         return text.lower() if "`" not in text else text.lower().replace("`", "'")
     return text.translate(_FOLDS)
@@ -52,7 +46,6 @@ def fold(text: str) -> str:
 
 @cache
 def read_data(name: str) -> Mapping[str, Any]:
-    """Return a data file of this package."""
     return tomllib.loads((files("judge.text") / "data" / name).read_text("utf-8"))
 
 
@@ -91,19 +84,13 @@ STOP_WORDS: Final = folded_words("stop_words")
 
 
 class Word(NamedTuple):  # a frozen dataclass takes three times as long to create
-    """A folded word and its span in the text."""
-
     text: str
     start: int
     end: int
 
 
 def words(text: str) -> list[Word]:
-    """Return all folded words of a text, with offsets.
-
-    Numbers are words and keep their decimals; a possessive 's is no part of a word; in scripts without word
-    boundaries each character is a word.
-    """
+    """Return all folded words: numbers with decimals, no possessive 's, of Han each character."""
     folded = fold(text)
     if folded.isascii():
         return [Word(match[0], *match.span()) for match in _ASCII_WORD.finditer(folded)]
@@ -112,7 +99,7 @@ def words(text: str) -> list[Word]:
 
 
 def word_texts(text: str) -> list[str]:
-    """Return all folded words of a text, without offsets; see `words`."""
+    """Return all folded words, without offsets."""
     folded = fold(text)
     if folded.isascii():
         return _ASCII_WORD.findall(folded)
@@ -120,17 +107,15 @@ def word_texts(text: str) -> list[str]:
 
 
 def content_words(text: str) -> list[Word]:
-    """Return the content words of a text, including numbers; see `words` and `is_content`."""
     return [word for word in words(text) if is_content(word.text)]
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has a word."""
     return _ALPHANUMERIC.search(text) is not None and bool(word_texts(text))
 
 
 def is_content(word: str) -> bool:
-    """Return whether a folded word is a content word: no stop word, no single letter."""
+    """No stop word, no single letter; numbers are content."""
     return word not in STOP_WORDS and (len(word) > 1 or not word.isalpha() or is_unspaced(word))
 
 
@@ -160,11 +145,10 @@ _ALPHANUMERIC = re.compile(r"[^\W_]")
 
 
 def sentences(text: str) -> Sequence[tuple[int, int]]:
-    """Return start and end (exclusive) of the sentences of a text, by simple deterministic rules.
+    """Return start and end (exclusive) of the sentences of a text.
 
-    A sentence ends at a line end, at `.`, `!`, `?` or an ellipsis before white space (not after a common
-    abbreviation, an initial or a list mark, and not if the next word starts with a lower-case letter), or at
-    a full-width stop. Surrounding white space is left out, and so is a sentence without letter or digit.
+    A sentence ends at a line end, a full-width stop, or a stop before white space (not after an abbreviation,
+    an initial or a list mark, and not before a lower-case letter).
     """
     return _remembered_sentences(text) if len(text) <= _REMEMBERED_CHARS else tuple(each_sentence(text))
 
@@ -175,7 +159,7 @@ def _remembered_sentences(text: str) -> Sequence[tuple[int, int]]:
 
 
 def each_sentence(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the sentences of a text lazily; see `sentences`."""
+    """Yield the sentences of a text lazily."""
     start = 0
     for match in _END.finditer(text):
         end = match.end()

@@ -40,7 +40,7 @@ _MEANINGS = {"first": ("answer", "other"), "second": ("other", "answer")}
 
 
 class QuoteCheck:
-    """Searches quotations in the texts of one event; `quotes`: keys of the verdict, with the quoted text."""
+    """Searches quotations in an event's texts; `quotes`: keys of the verdict, with the quoted text."""
 
     def __init__(self, quotes: Mapping[str, TextName], inputs: Inputs) -> None:
         self._quotes = quotes
@@ -67,7 +67,6 @@ class QuoteCheck:
             )
 
     def has(self, key: str, value: Any) -> bool:
-        """Return whether a value is a quotation of the text that its key names."""
         text = self._quotes[key]
         if text not in self._quotables:
             self._quotables[text] = [Quotable(one) for one in texts_of(self._inputs, text)]
@@ -87,12 +86,7 @@ def _quotations(value: Any, keys: Collection[str]) -> Iterator[tuple[str, Any]]:
 
 
 class PackMetric(BaseMetric):
-    """A metric with a pack's prompts and the judge's own score.
-
-    The reply must contain one JSON object whose `score` is on the pack's scale. Its quotations must be in the
-    texts, and it must match the pack's response schema, if any. It is published unchanged. `score_range` is
-    used if it does not follow from the pack's result.
-    """
+    """A metric with a pack's prompts and the judge's own score; `score_range` if the result has none."""
 
     def __init__(self, name: str, pack: PromptPack, *, score_range: tuple[float, float]) -> None:
         self.pack = pack
@@ -110,7 +104,6 @@ class PackMetric(BaseMetric):
         return select(event, self.pack.uses)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Fill in the templates; unscored if a used text is missing or blank."""
         inputs = self._shown(task)
         if not all(is_given(inputs, name) for name in self.pack.uses):
             return UnscoredOutcome("missing_input")
@@ -153,7 +146,6 @@ def is_swapped(event_id: str) -> bool:
 
 
 def _version(pack: PromptPack, numbers: Mapping[str, int]) -> str:
-    """Return the version of the rules that read the score."""
     if pack.options.is_pair:
         return PAIRWISE
     if numbers:
@@ -166,10 +158,7 @@ _NEVER: Final = datetime.fromtimestamp(0, UTC)
 
 
 def example_warnings(metric: Metric, pack: PromptPack) -> Iterator[str]:
-    """Score the reply of each example of a pack, and warn if the published score would differ.
-
-    A judge that follows such an example would be corrected, or asked for a repair, every time.
-    """
+    """Yield the examples whose published score would differ, as a judge that follows them is corrected."""
     for number, example in enumerate(pack.options.examples, 1):
         trouble = _trouble(metric, example)
         if trouble is not None:

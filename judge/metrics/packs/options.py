@@ -131,7 +131,6 @@ class PackOptions(BaseModel):
         return bool(self.result == "pairwise")
 
     def scale(self, score_range: tuple[float, float]) -> Scale:
-        """Return the scale of its scores; the range is used if it does not follow from the result."""
         if self.is_pair:
             return PAIR
         return read_scale("integer" if self.result is None else self.result, score_range, good=self.good)
@@ -164,7 +163,6 @@ def _response_schema(given: Any) -> ResponseSchema:
 
 
 def schema_warnings(given: ResponseSchema | None) -> Iterator[str]:
-    """Yield what many endpoints refuse in a response schema."""
     if given is None:
         return
     schema = given.schema

@@ -61,10 +61,7 @@ _YAML_ENDINGS = frozenset({".yaml", ".yml", ".json"})
 
 @dataclass(frozen=True, slots=True)
 class PromptPack:
-    """Prompts from a file.
-
-    `uses` names the inputs of the templates; `warnings` lists what was repaired or ignored.
-    """
+    """Prompts from a file; `uses`: the inputs of the templates, `warnings`: what was repaired or ignored."""
 
     messages: tuple[tuple[Role, Template], ...]
     uses: frozenset[TextName]
@@ -73,7 +70,6 @@ class PromptPack:
 
     @property
     def response_schema(self) -> ResponseSchema | None:
-        """Schema of the reply; None for free text."""
         return self.options.response_schema
 
     @property
@@ -102,11 +98,7 @@ class PromptPack:
         return any(piece.name == EVENT for _, template in self.messages for piece in template)
 
     def render(self, inputs: Inputs, sections: Mapping[str, str] | None = None) -> tuple[ChatMessage, ...]:
-        """Return the messages for one event, with neutralized texts; missing ones are empty.
-
-        Args:
-            sections: What `{event}` inserts, by name; None: the texts of the option `event`.
-        """
+        """Return the messages for one event; `sections` replace the texts of the option `event`."""
         event = fence(sections) if sections is not None else fenced(inputs, self.options.event)
         turns = [ChatMessage(role, _filled(template, inputs, event)) for role, template in self.messages]
         # After the instructions, so that endpoints can cache both as prefix.
@@ -155,11 +147,7 @@ def load_pack(path: Path) -> PromptPack:
 
 
 def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str) -> PromptPack:
-    """Parse a prompt pack from bytes; PromptPackError, which begins with `origin`, if it is invalid.
-
-    They are UTF-8 with or without a byte order mark, UTF-16 with one, else read as Windows-1252 with a
-    warning. Mojibake ("â€™") is repaired with a warning.
-    """
+    """Parse a prompt pack in UTF-8, UTF-16 with a mark, or else Windows-1252; mojibake is repaired."""
     try:
         text, warnings = decode(raw)
         parts, given = _yaml_parts(text) if dialect == "yaml" else _markdown_parts(text, warnings)
@@ -209,7 +197,6 @@ def _pack(
 
 
 def _check_example(pack: PromptPack, number: int, example: Example) -> None:
-    """Raise PromptPackError for an example with other texts than the templates', or an invalid reply."""
     missing, unused = pack.uses - example.given, example.given - pack.uses
     if missing:
         raise PromptPackError(f"example {number} lacks {_listed(missing)}, which the templates use")

@@ -61,7 +61,6 @@ class Dialect:
         return ", ".join(self.form % name for name in names)
 
     def read(self, written: str) -> TextName | None:
-        """Return the input of a placeholder; None if there is none of this name."""
         own = written.removeprefix(self.prefix)
         if written.startswith(self.prefix) and NAMED.fullmatch(own):
             return own
@@ -141,7 +140,6 @@ def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
 
 
 def split_front_matter(text: str) -> tuple[str | None, str]:
-    """Split a Markdown file into its front matter, if any, and the rest."""
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
         return None, text
@@ -238,7 +236,6 @@ def select(event: QAEvent, uses: Collection[TextName]) -> Inputs:
 
 
 def texts_of(inputs: Inputs, name: TextName) -> list[str]:
-    """Return the texts of an input."""
     match name:
         case "context":
             return [*(inputs.context or {}).values()]
@@ -252,17 +249,14 @@ def texts_of(inputs: Inputs, name: TextName) -> list[str]:
 
 
 def is_given(inputs: Inputs, name: TextName) -> bool:
-    """Return whether an input is present; an empty list of tool calls counts as present."""
+    """An empty list of tool calls counts as given."""
     if name == "tool_calls":
         return inputs.tool_calls is not None
     return not all(map(is_blank, texts_of(inputs, name)))
 
 
 def written(inputs: Inputs, name: TextName) -> str:
-    """Return an input as written into a prompt: neutralized, and as JSON if it has several texts.
-
-    So no text can imitate another page, message or call.
-    """
+    """Return an input for a prompt: several texts as JSON, so that none can imitate another page or turn."""
     if name == "context":
         return render_context(inputs.context or {})
     if name in {"messages", "tool_calls"}:
@@ -272,10 +266,8 @@ def written(inputs: Inputs, name: TextName) -> str:
 
 
 def fenced(inputs: Inputs, names: Collection[TextName]) -> str:
-    """Return inputs as the sections of a fence (`judge.metrics.prompting.fence`)."""
     return fence({name.replace(".", "_"): written(inputs, name) for name in names})
 
 
 def render_context(context: Mapping[str, str]) -> str:
-    """Return pages as a JSON object of texts by name."""
     return to_json({neutralize(name): neutralize(text) for name, text in context.items()})
