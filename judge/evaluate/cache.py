@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -30,12 +30,6 @@ _CALL = TypeAdapter(JudgeCall)
 APPLICATION_ID: Final = 0x6A73_7663
 """Identifies a file as this cache ("jsvc"), to reject other programs' databases."""
 _VERSION: Final = 1
-_OPEN_SECONDS: Final = 5.0
-_BUSY_MILLISECONDS: Final = 50
-"""Longest wait for another worker's write."""
-_TRIM_EVERY: Final = 64
-_PRIMARY_CODE: Final = 0xFF
-"""Mask of the primary code in SQLite's extended error codes."""
 _SIDES: Final = ("", "-wal", "-shm")
 _SCHEMA: Final = f"""
     CREATE TABLE IF NOT EXISTS verdicts
@@ -45,7 +39,6 @@ _SCHEMA: Final = f"""
     PRAGMA user_version = {_VERSION};
 """
 _NEXT_USE: Final = "(SELECT coalesce(max(used), 0) + 1 FROM verdicts)"
-_T = TypeVar("_T")
 
 
 class VerdictCache(Protocol):
@@ -83,8 +76,10 @@ class FileCache:
 
     The file is an SQLite database of JSON entries (`diskcache` unpickles its own: CVE-2025-69872), created in
     an existing folder. Workers on one machine may share it. A failure never blocks judging: a file that
-    cannot be read is renamed and replaced at the start; a read or write that fails later is skipped, and
-    `on_failure` called, and only the first of consecutive ones is logged.
+    cannot be read is renamed and replaced at the start; a read or write that fails later is skipped.
+
+    Args:
+        on_failure: Called at each failed access; the first is logged.
 
     Raises:
         JudgeConfigurationError: The file belongs to another program, or cannot be opened or created.
@@ -105,53 +100,43 @@ class FileCache:
             ) from error
 
     def get(self, key: str) -> bytes | None:
-        return self._try(self._get, key)
+        rows = self._execute("SELECT entry FROM verdicts WHERE key = ?", key)
+        if rows:
+            self._execute(f"UPDATE verdicts SET used = {_NEXT_USE} WHERE key = ?", key)  # noqa: S608 - a constant
+        return rows[0][0] if rows else None
 
     def put(self, key: str, entry: bytes) -> None:
-        self._try(self._put, key, entry)
+        self._execute(f"INSERT OR REPLACE INTO verdicts VALUES (?, ?, {_NEXT_USE})", key, entry)  # noqa: S608 - a constant
+        self._puts += 1
+        # Counting reads the whole index, so a large cache is trimmed only now and then.
+        if self._puts % min(64, self._max_entries) == 0:
+            self._trim()
 
     def close(self) -> None:
-        with suppress(sqlite3.Error):
-            self._trim()
+        self._trim()
         self._database.close()
 
-    def _get(self, key: str) -> bytes | None:
-        row = self._database.execute("SELECT entry FROM verdicts WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        self._database.execute(f"UPDATE verdicts SET used = {_NEXT_USE} WHERE key = ?", (key,))  # noqa: S608 - a constant
-        return bytes(row[0]) if isinstance(row[0], bytes) else None
-
-    def _put(self, key: str, entry: bytes) -> None:
-        self._database.execute(f"INSERT OR REPLACE INTO verdicts VALUES (?, ?, {_NEXT_USE})", (key, entry))  # noqa: S608 - a constant
-        self._puts += 1
-        # Counting reads the whole index, so a large cache is trimmed only every `_TRIM_EVERY` writes.
-        if self._puts % min(_TRIM_EVERY, self._max_entries) == 0:
-            self._trim()
-        self._has_failed = False
-
     def _trim(self) -> None:
-        self._database.execute(
+        self._execute(
             "DELETE FROM verdicts "
             "WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT -1 OFFSET ?)",
-            (self._max_entries,),
+            self._max_entries,
         )
 
-    def _try(self, action: Callable[..., _T], *args: object) -> _T | None:
-        """Read or write; None if it fails, which counts unless another worker writes."""
+    def _execute(self, statement: str, *values: object) -> list[Any]:
+        """Return the rows; none if it fails, which counts unless another worker writes."""
         try:
-            return action(*args)
+            return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
-            if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-                return None
-            self._on_failure()
-            if not self._has_failed:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code of an extended one
+            if code not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                self._on_failure()
+                if not self._has_failed:
+                    _log.warning(
+                        "verdict cache %s fails, repeated verdicts are billed again: %s", self._path, error
+                    )
                 self._has_failed = True
-                _log.warning(
-                    "verdict cache %s fails, repeated verdicts are billed again: %s", self._path, error
-                )
-        return None
+            return []
 
 
 def _open_or_replace(path: Path) -> sqlite3.Connection:
@@ -170,20 +155,15 @@ def _open_or_replace(path: Path) -> sqlite3.Connection:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the file; raise if it is not this cache's."""
     if path.parent.is_dir():  # else SQLite names the problem
         make_private(path)
     # One thread at a time uses it, but a blocking judge has a thread of its own.
-    database = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None, check_same_thread=False)
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
-        tables, version, application = (
-            database.execute(question).fetchone()[0]
-            for question in (
-                "SELECT count(*) FROM sqlite_master",
-                "PRAGMA user_version",
-                "PRAGMA application_id",
-            )
-        )
+        tables, version, application = database.execute(
+            "SELECT (SELECT count(*) FROM sqlite_master), user_version, application_id "
+            "FROM pragma_user_version, pragma_application_id"
+        ).fetchone()
         if tables and application != APPLICATION_ID:
             raise JudgeConfigurationError(  # noqa: TRY301 - the connection is closed below
                 f"judge.cache.file {path} is another program's database; name a file of its own"
@@ -195,7 +175,7 @@ def _open(path: Path) -> sqlite3.Connection:
         # Entries lost in a power failure can be computed again.
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = OFF")
-        database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        database.execute("PRAGMA busy_timeout = 50")  # ms, the longest wait for another worker's write
         database.execute("SELECT key, entry, used FROM verdicts LIMIT 1").fetchone()
     except BaseException:
         database.close()
@@ -229,7 +209,6 @@ def cache_key(task: JudgeTask, *, fingerprint: str, context_tokens: int | None) 
 
 
 def cache_entry(result: Scored | Unscored) -> bytes:
-    """Serialise the fields that a later result for the same texts shares."""
     return orjson.dumps(result.model_dump(mode="json", by_alias=True, include=_KEPT))
 
 
