@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from judge.blocking import BlockingJudge as BlockingJudge
     from judge.endpoints.options import Patience as Patience
     from judge.endpoints.pool import JudgingOptions as JudgingOptions
     from judge.errors import InvalidEventError as InvalidEventError
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from judge.evaluate.guard import TextLimits as TextLimits
     from judge.evaluate.prices import ModelPrice as ModelPrice
     from judge.evaluate.prices import PriceTable as PriceTable
+    from judge.library import BlockingJudge as BlockingJudge
     from judge.library import Judge as Judge
     from judge.metrics.code import EmbeddingSimilarity as EmbeddingSimilarity
     from judge.metrics.function import Score as Score
@@ -49,7 +49,6 @@ if _found is None or _found.origin is None or Path(_found.origin).parent.parent 
     )
 
 _PARTS = {
-    "judge.blocking": "BlockingJudge",
     "judge.endpoints.options": "Patience",
     "judge.endpoints.pool": "JudgingOptions",
     "judge.errors": (
@@ -58,7 +57,7 @@ _PARTS = {
     "judge.evaluate.cache": "FileCache MemoryCache",
     "judge.evaluate.guard": "TextLimits",
     "judge.evaluate.prices": "ModelPrice PriceTable",
-    "judge.library": "Judge",
+    "judge.library": "BlockingJudge Judge",
     "judge.metrics.code": "EmbeddingSimilarity",
     "judge.metrics.function": "Score python_metric",
     "schemas": ("Correction Evaluator Failed JudgeCall QAEvent Scored Suspicion Unscored Usage Vote"),

@@ -55,7 +55,7 @@ class JudgeUnavailableError(JudgeError):
 
 
 class EndpointDownError(JudgeUnavailableError):
-    """The endpoint was not asked, because its breaker is open."""
+    """Not asked: its breaker is open."""
 
 
 class BatchMissedError(JudgeUnavailableError):

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def names(group: Group) -> tuple[str, ...]:
-    """List what is installed: ours first, then in the order of the alphabet. Imports none of it."""
+    """List what is installed, ours first; imports none of it."""
     return tuple(_installed(group))
 
 

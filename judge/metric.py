@@ -54,7 +54,6 @@ class Inputs:
 
     @classmethod
     def of(cls, texts: QAEvent | JudgeTask, uses: Collection[str] | None = None) -> Self:
-        """Return the texts of an event or a task; with `uses`, only those with these names."""
         given = {name: getattr(texts, name) for name in _NAMES if uses is None or name in uses}
         return cls(**{"question": "", "answer": "", **given})
 
@@ -105,8 +104,6 @@ def further_texts(texts: QAEvent | JudgeTask | Inputs) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ScoredOutcome:
-    """A verdict with its score."""
-
     verdict: Mapping[str, Any]
     score: int
     score_exact: str | None = None
@@ -136,8 +133,6 @@ class ScoredOutcome:
 
 @dataclass(frozen=True, slots=True)
 class UnscoredOutcome:
-    """An outcome without a score, because there is nothing to judge."""
-
     reason: UnscoredReason
     verdict: Mapping[str, Any] | None = None
     evidence: Any = None

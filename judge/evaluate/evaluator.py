@@ -184,7 +184,6 @@ class Evaluator:
         return self._prices.cost_usd(self._model, usage, endpoint=self._endpoint, factor=factor)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Return the request for a task, or an outcome that needs no call."""
         request = self.metric.prepare(task)
         if not isinstance(request, ChatRequest):
             return request

@@ -100,7 +100,6 @@ class GuardedMetric:
         return inputs.changed(self._redactor.redact) if self._redactor.kinds else inputs
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request from redacted texts; EventError if one is longer than its limit."""
         limits = self._limits
         _check("question", [task.question], limits.question)
         _check("answer", [task.answer], limits.answer)
@@ -149,7 +148,6 @@ def load_names(model: str = NAMES_MODEL) -> None:
 
 
 def find_names(text: str, *, model: str = NAMES_MODEL) -> Iterator[tuple[int, int]]:
-    """Yield the spans of people's names; see `load_names`."""
     engine = _engine(model)
     end = 0
     for part in _PARTS.finditer(text):

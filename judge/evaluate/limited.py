@@ -145,10 +145,7 @@ class Child:
         self._closed = False
 
     async def call(self, seconds: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function in the process; waiting for earlier calls does not count for the time limit.
-
-        Raises what `run_limited` does, besides LimitError and UnknownCallError.
-        """
+        """Call a function as `run_limited` does; waiting for earlier calls does not count as its time."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._exchange, seconds, (function, args, kwargs))
 
@@ -158,7 +155,6 @@ class Child:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _exchange(self, seconds: float, job: tuple[Any, ...]) -> Any:
-        """Send a job and return its value; a process that exceeds the time limit is killed."""
         try:
             pickled = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -260,7 +256,6 @@ class MetricProcess(Child):
 
 
 def serve(descriptor: int, memory_bytes: int, niceness: int, counts_first: int) -> None:
-    """Run the child: answer calls until its connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - the function's own
     connection, own = Connection(descriptor), os.getpid()

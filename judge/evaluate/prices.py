@@ -59,7 +59,6 @@ def _cost_usd(model: str, base_url: str, input_tokens: int, cached_tokens: int, 
 
 
 def listed_price(model: str, *, base_url: str) -> ListedPrice | None:
-    """Return the listed price of a model; None if the provider or its model is not listed."""
     price = ListedPrice(model, base_url)
     try:
         price.cost_usd(Usage(input_tokens=1, output_tokens=1))

@@ -59,7 +59,6 @@ class Scale:
 
     @property
     def by_json(self) -> Mapping[str, int]:
-        """The number of each value, by its JSON text."""
         return {json.dumps(value, ensure_ascii=False): number for value, number in self.numbers.items()}
 
     def value(self, given: object) -> bool | float | str:
@@ -139,7 +138,6 @@ def read_scale(result: Any, score_range: tuple[float, float], *, good: Any = Non
 
 
 def _numbered(result: Any) -> dict[Any, Any]:
-    """Return labels with their numbers; a list has the best first."""
     if isinstance(result, list | dict) and any(isinstance(label, bool) for label in result):
         raise PromptPackError(
             'result has a label that YAML reads as true or false; put it in quotes ("yes", "no"), '
@@ -215,11 +213,9 @@ class BaseMetric(ABC):
         return Inputs.of(event, self.uses)
 
     @abstractmethod
-    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the judge's request, or return the outcome if no call is needed."""
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome: ...
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - for those that ask a judge
-        """Turn the judge's reply into a checked verdict; InvalidVerdictError says what to repair."""
         raise InvalidVerdictError("no judge is used")
 
     def score_of(self, said: object) -> bool | float | str:

@@ -163,7 +163,6 @@ _FORM = (
 
 
 def read_counts(lines: Sequence[str]) -> tuple[list[tuple[int, int]], bool]:
-    """Return matched and total of facts, conclusions and terms, and whether the organization is similar."""
     found: dict[str, set[tuple[int, int]]] = {"fact": set(), "conclusion": set(), "term": set()}
     organization: set[bool | None] = set()
     for line in lines:
@@ -190,7 +189,7 @@ def read_counts(lines: Sequence[str]) -> tuple[list[tuple[int, int]], bool]:
 
 
 def _similar(line: str) -> bool | None:
-    """Return whether a line says matched or mismatched; None if neither or both."""
+    """None: neither matched nor mismatched, or both."""
     match = _ORGANIZATION.match(line)
     if match is None or _BOTH.match(match["rest"]) or "match" in match["rest"].lower():
         return None

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from judge.metrics.base import Findings
 from judge.metrics.doubts import LONG_ANSWER, Doubts, Place, cannot_be_compared, has_facts_for, left_out
-from judge.metrics.replies import MAX_ITEMS
+from judge.metrics.replies import MAX_ITEMS, Listed
 from judge.text.citations import without_tags
 from judge.text.normal import normalise, quoted
 from judge.text.passages import Passage, passage
@@ -29,9 +29,7 @@ _NOTHING_LISTED = (
 _NUMBER = re.compile(r"\d[\d.,]*(?:s|st|nd|rd|th)?")
 
 
-class ListedItem(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class ListedItem(Listed):
     item: str
     reference_span: str
     answer_span: str | None = None
@@ -39,16 +37,12 @@ class ListedItem(BaseModel):
     matched: bool
 
 
-class ListedOrganization(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class ListedOrganization(Listed):
     justification: str = ""
     similar: bool
 
 
-class CoverageReply(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class CoverageReply(Listed):
     facts: list[ListedItem] = Field(max_length=MAX_ITEMS)
     conclusions: list[ListedItem] = Field(max_length=MAX_ITEMS)
     terms: list[ListedItem] = Field(max_length=MAX_ITEMS)
@@ -149,7 +143,6 @@ class CoverageChecks:
         return item if exact else item | {"inexact": True}
 
     def _matching(self, where: str, given: ListedItem, stated: Quotation) -> Quotation | None:
-        """Return the place in the answer that matches an item; None if it is not there or contradicts it."""
         span = given.answer_span
         found = self._answer.find(span) if span is not None and has_words(span) else None
         if span is None or found is None:
@@ -214,7 +207,6 @@ class CoverageChecks:
 
     @cached_property
     def _is_off_topic(self) -> bool:
-        """Whether the answer shares hardly any words with the question, although the reference does."""
         answer = passage(self._untagged)
         return (
             len(answer.content) >= LONG_ANSWER
@@ -223,7 +215,6 @@ class CoverageChecks:
         )
 
     def _not_facts(self, facts: Sequence[Verified], conclusions: Sequence[Verified]) -> list[Verified]:
-        """Return the conclusions that are not also listed as facts."""
         keys = set(map(_key, facts))
         places = set(map(_place, facts)) - {None}
         kept = []
@@ -248,7 +239,6 @@ class CoverageChecks:
                 self.findings.suspect("term_not_in_answer", detail)
 
     def _suspect_repetition(self, items: Sequence[Verified]) -> None:
-        """Mark matched items if all of them only repeat the question, while the reference says more."""
         matched = [item for item in items if item["matched"]]
         if (
             not self._own
@@ -261,7 +251,6 @@ class CoverageChecks:
             self.findings.suspect("match_not_borne_out", f"{quoted(item['item'])} {why}")
 
     def _suspect_omissions(self, facts: Sequence[Verified], conclusions: Sequence[Verified]) -> None:
-        """Mark sentences of the reference without an item, and conclusions without facts."""
         reference = self._reference.index
         spans_of_facts = [item["reference_span"] for item in facts]
         spans_of_conclusions = [item["reference_span"] for item in conclusions]

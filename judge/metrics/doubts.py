@@ -94,7 +94,6 @@ class Doubts:
         return _REFUSAL.match(text.text) is not None and self.own(text) <= _USUAL_IN_REFUSALS
 
     def is_empty(self, claim: Passage) -> str | None:
-        """Return why a claim has no content of its own; None if it has."""
         if not claim.content:
             return "the claim says nothing"
         if self.refuses(claim):
@@ -133,7 +132,6 @@ class Doubts:
         return f"it shares {shared} of {len(wanted)} words with it (at least half needed)"
 
     def is_about(self, *told: Passage) -> bool:
-        """Return whether texts have at least one in `QUESTION_SHARE` of the question's words."""
         asked = self._question.content
         shared = asked.intersection(chain.from_iterable(one.stems for one in told))
         return QUESTION_SHARE * len(shared) >= len(asked)

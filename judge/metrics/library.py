@@ -97,7 +97,6 @@ class LibraryMetric(BuiltInMetric):
         )
 
     def select(self, event: QAEvent) -> Inputs:
-        """Return the texts that the prompt uses; the answer is always included."""
         uses = self.prompt.uses
         told = tuple(turn for turn in event.messages or () if turn.role in {"system", "developer"})
         return Inputs(
@@ -176,7 +175,7 @@ class _Count:
         return listed
 
     def _checked(self, where: str, item: Item) -> Item | None:
-        """Return the verified item; None if it names nothing that exists."""
+        """None if it names nothing that exists."""
         counts, findings = self._counts, self._findings
         own, quotes = item.get(self._own), self._quotes
         if counts.every:
@@ -208,7 +207,6 @@ class _Count:
         return item
 
     def _distinct(self, items: Sequence[Item]) -> list[Item]:
-        """Return the distinct items; one listed twice with different results is invalid."""
         kept: dict[str, Item] = {}
         for item in items:
             own = str(item[self._own])

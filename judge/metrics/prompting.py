@@ -67,7 +67,7 @@ def built_in_messages(instructions: str, sections: Mapping[str, str]) -> tuple[C
 
 
 def built_in_hash(instructions: str) -> str:
-    """Hash of a built-in prompt and of the fence around the event, 12 hexadecimal digits."""
+    """The fence around the event is hashed, too."""
     return short_hash("\0".join((instructions, fence({}))))
 
 

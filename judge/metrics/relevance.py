@@ -183,7 +183,6 @@ def _cited(sources: Sources, answer: str) -> dict[str, str]:
 
 
 def _suspect_citations(answer: str, citing: Citing, findings: Findings) -> None:
-    """Mark unrecognised or missing citations."""
     unread = unread_citations(answer, citing)
     if unread:
         named = ", ".join(map(quoted, unread[:MAX_NAMED_UNREAD]))
@@ -226,7 +225,6 @@ def _cap_of_untagged(answer: str, citing: Citing) -> list[Cap]:
 def _lowered(
     score: int, justification: str, caps: Sequence[Cap], evidence: Any, findings: Findings
 ) -> ScoredOutcome:
-    """Return the judge's score, lowered to the lowest cap, with the reason in its justification."""
     cap, reason = min(caps, key=lambda one: one[0])
     if score > cap:
         sentence = f"Lowered from {score} to {cap}: {reason}."

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from judge.metrics.base import Findings
 from judge.metrics.doubts import Doubts, Place, Stretches, cannot_be_compared, claiming_parts, uncited_numbers
-from judge.metrics.replies import MAX_ITEMS
+from judge.metrics.replies import MAX_ITEMS, Listed
 from judge.text.citations import Claim, page_key, tagged_claims, untagged_segments, without_tags
 from judge.text.normal import neutralize, quoted
 from judge.text.passages import Passage, passage
@@ -33,9 +33,7 @@ MAX_NAMED_PAGES = 20
 PageNumber = Annotated[int, Field(ge=0, le=MAX_PAGE)]
 
 
-class ListedClaim(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class ListedClaim(Listed):
     claim_span: str
     pages: list[PageNumber] = Field(default_factory=list)
     page: PageNumber | None = None
@@ -45,9 +43,7 @@ class ListedClaim(BaseModel):
     relevant: bool
 
 
-class RelevanceReply(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class RelevanceReply(Listed):
     claims: list[ListedClaim] = Field(max_length=MAX_ITEMS)
     justification: str
     score: int
@@ -117,7 +113,6 @@ class RelevanceChecks:
         self._places: dict[str, list[Quotation]] = {}
 
     def verify(self, listed: Sequence[ListedClaim]) -> list[Verified]:
-        """Return the distinct claims in the answer's order, with those that the judge omitted."""
         kept: dict[Place, Verified] = {}
         used: set[int] = set()
         for number, given in enumerate(listed):
@@ -168,7 +163,6 @@ class RelevanceChecks:
         return omitted
 
     def _omitted_uncited(self, kept: Mapping[Place, Verified]) -> list[Verified]:
-        """Return the sentences with a number and without a citation that the judge does not list."""
         listed = Stretches(kept)
         omitted = []
         for sentence in uncited_numbers(self._uncited):
@@ -181,7 +175,6 @@ class RelevanceChecks:
         return omitted
 
     def _suspect_topic(self, claims: Sequence[Verified]) -> None:
-        """Mark a verdict whose supported claims and pages are hardly about the question."""
         told: list[Passage] = [
             self._quotable(claim["page"]).around((claim["page_start"], claim["page_end"]), neighbours=1)
             for claim in claims

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judge.errors import InvalidVerdictError
 from judge.text.normal import without_lone_surrogates
@@ -38,8 +38,13 @@ _THOUGHTS = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
 _WHOLE = re.compile(r"\s*-?[0-9]{1,9}(?:\.0{1,9})?\s*", re.ASCII)
 
 
+class Listed(BaseModel):
+    """A part of a reply; undeclared keys are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
 def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
-    """Return the object with `key` in a reply as a model; undeclared keys are ignored."""
     try:
         return model.model_validate(with_whole_score(extract_object(reply, key=key)))
     except ValidationError as error:
@@ -91,7 +96,6 @@ def whole_number(score: object) -> int | None:
 
 @lru_cache(maxsize=32)
 def json_validator(schema: str) -> Any:
-    """Return the validator (Draft 2020-12) of a schema as JSON."""
     # Imported here: it is slow, and few workers need it.
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415
@@ -106,7 +110,6 @@ def json_validator(schema: str) -> Any:
 
 
 def _without_thoughts(text: str) -> str:
-    """Return the text after a reasoning section, or the section if nothing follows."""
     begin = _THOUGHTS.match(text)
     if begin is None:
         return text
@@ -123,7 +126,6 @@ def _with_key(parsed: dict[str, Any], key: str) -> dict[str, Any] | None:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the outermost objects of a reply, in order."""
     has_commas = True
     opening = _OPENING.search(text)
     while opening is not None:
@@ -181,7 +183,6 @@ _DECODER = json.JSONDecoder(
 
 
 def _cleaned(value: Any, depth: int) -> Any:
-    """Return the value without lone surrogates; InvalidVerdictError if it is nested too deeply."""
     if depth == 0:
         raise InvalidVerdictError(f"the verdict is nested deeper than {MAX_DEPTH} levels; make it flat")
     if isinstance(value, str):

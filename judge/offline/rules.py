@@ -169,7 +169,6 @@ class Passages:
 
 
 def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
-    """List a reference's sentences and longest words, and whether an answer has them."""
     passages = Passages(without_tags(answer), FACT_SENTENCES)
     facts, places = [], []
     for start, end in sentences(reference):

@@ -101,7 +101,6 @@ def untagged_segments(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
 
 
 def cited_pages(answer: str, citing: Citing = USUAL) -> tuple[int, ...]:
-    """Return all pages that the answer's claims cite, in order of mention, without duplicates."""
     return _read(answer, citing).pages
 
 
@@ -189,7 +188,6 @@ def _lines(answer: str) -> tuple[list[tuple[int, str]], list[str]]:
 
 
 def _lead_in(answer: str, earliest: int, end: int) -> int:
-    """Return the offset of the words that introduce a tag ("Evidence:"), or the tag's own."""
     lead_in = _LEAD_IN.search(answer, max(end - _LEAD_IN_CHARS, earliest, 0), end)
     return end if lead_in is None else lead_in.start()
 
@@ -212,7 +210,6 @@ def _read_line(found: list[Stretch], answer: str, offset: int, line: str, tags: 
 
 
 def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> Stretch | None:
-    """Return the text between two offsets without white space and list mark; None without a word."""
     while start < end and (answer[start].isspace() or answer[start] in "])}.,;:!?\u3002"):
         start += 1
     mark = _LIST_MARK.match(answer, start, end)

@@ -91,7 +91,7 @@ class Passage:
 
     @cached_property
     def sentences(self) -> tuple[Sentence, ...]:
-        """Its sentences; none if it is too long to be compared."""
+        """Empty if it is too long to be compared."""
         if len(self.text) > MAX_SENTENCES * MAX_CHARS:
             return ()
         return tuple(sentence(self.text[start:end]) for start, end in sentences(self.text)[:MAX_SENTENCES])
@@ -140,7 +140,6 @@ class Sentence(Passage):
         return frozenset(word for _, word in self._beside)
 
     def near(self, quantity: Quantity) -> set[str]:
-        """Return the nearest of these stems on both sides of a quantity."""
         before = [word for place, word in self._beside if place < quantity.place][-NEIGHBOURS:]
         after = [word for place, word in self._beside if place >= quantity.end][:NEIGHBOURS]
         return {*before, *after}
@@ -267,6 +266,5 @@ def _is_like(said: frozenset[str], source: frozenset[str]) -> bool:
 
 
 def _same_place(mine: Sentence, one: Quantity, its: Sentence, other: Quantity) -> bool:
-    """Return whether two quantities share a neighbouring word, if there is one."""
     near = its.near(other)
     return not near or not near.isdisjoint(mine.near(one))

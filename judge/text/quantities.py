@@ -26,6 +26,7 @@ _MAX_DIGITS = 15
 
 Kind = Literal["word", "number", "date", "time", "sign"]
 Difference = Literal["number", "unit", "date"]
+Comparison = Literal["same", "unknown"] | Difference
 
 
 class Token(NamedTuple):
@@ -129,30 +130,27 @@ class Quantity:
     tolerance: float = 0.0
 
     def difference(self, other: Quantity) -> Difference | None:
-        """Return how two quantities certainly differ; None if they may agree."""
-        if self.date is not None and other.date is not None:
-            return "date" if self.date.differs(other.date) else None
-        tolerance = self._tolerance_with(other)
-        found = {_compared(mine, its, tolerance) for mine in self.readings for its in other.readings}
-        if not found or "same" in found:
-            return None
-        return "unit" if "unit" in found else "number" if "number" in found else None
+        """None: they may agree."""
+        found = set(self._compared(other))
+        differences: tuple[Difference, ...] = ("date", "unit", "number")
+        return None if "same" in found else next((one for one in differences if one in found), None)
 
     def agrees(self, other: Quantity) -> bool:
+        return "same" in self._compared(other)
+
+    def _compared(self, other: Quantity) -> Iterator[Comparison]:
         if self.date is not None and other.date is not None:
-            return not self.date.differs(other.date)
-        tolerance = self._tolerance_with(other)
-        return any(
-            _compared(mine, its, tolerance) == "same" for mine in self.readings for its in other.readings
-        )
-
-    def _tolerance_with(self, other: Quantity) -> float:
-        """Two limits are compared like plain numbers."""
+            yield "date" if self.date.differs(other.date) else "same"
+            return
+        # Two limits are compared like plain numbers.
         both_limits = self.tolerance == other.tolerance == LIMIT
-        return 0.0 if both_limits else max(self.tolerance, other.tolerance)
+        tolerance = 0.0 if both_limits else max(self.tolerance, other.tolerance)
+        for mine in self.readings:
+            for its in other.readings:
+                yield _compared(mine, its, tolerance)
 
 
-def _compared(mine: Reading, its: Reading, tolerance: float) -> Literal["same", "unit", "number", "unknown"]:
+def _compared(mine: Reading, its: Reading, tolerance: float) -> Comparison:
     equal = mine.number == its.number
     if mine.dimension != its.dimension:
         if mine.dimension and its.dimension:

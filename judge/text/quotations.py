@@ -202,7 +202,6 @@ class Letters:
         self.row = "".join(parts)
 
     def find(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
-        """Return the first exact occurrence of these letters from an offset on, at word boundaries."""
         position = self._starts_at(begin)
         for _ in range(_CANDIDATES if wanted.row else 0):
             position = self.row.find(wanted.row, position)
@@ -266,7 +265,6 @@ class Letters:
 
     @cached_property
     def _anchors(self) -> dict[str, list[int]]:
-        """The first few positions of each word."""
         found: dict[str, list[int]] = {}
         for number, token in enumerate(self.tokens):
             places = found.setdefault(token, [])
@@ -301,7 +299,7 @@ def _numbers(tokens: list[str]) -> Counter[str]:
 
 
 def _without_markup(text: str, *, keep_marks: bool) -> str:
-    """Return the text with its markup blanked out; offsets stay the same."""
+    """Blanked out, so that offsets stay the same."""
     if not text.isascii() or any(sign in text for sign in "&<["):
         text = _MARKUP.sub(_blank, text)
     return text if keep_marks else _LIST_MARK.sub(lambda match: " " * len(match[0]), text)

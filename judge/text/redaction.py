@@ -62,8 +62,6 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}([ .])\d{3}(?:\1\d{3})*")
 
 
 class Redactor:
-    """Redacts data of some kinds; for `names`, `find_names` must be given."""
-
     def __init__(self, kinds: Iterable[Kind], *, find_names: Find | None = None) -> None:
         wanted = set(kinds)
         self.kinds: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind in wanted)

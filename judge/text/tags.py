@@ -113,8 +113,6 @@ class Stretch:
 
 
 class TagReader:
-    """Reads the tags of one answer's lines, within the limit of pages."""
-
     def __init__(self, citing: Citing) -> None:
         self._citing = citing
         self._budget = MAX_ANSWER_PAGES
@@ -196,7 +194,6 @@ class TagReader:
         return found
 
     def _named(self, inside: str) -> dict[int, None]:
-        """Return the documents that a tag names, with or without "source:"."""
         numbers = self._citing.numbers
         if not numbers:
             return {}

@@ -51,7 +51,6 @@ def read_data(name: str) -> Mapping[str, Any]:
 
 @cache
 def folded_words(kind: str) -> frozenset[str]:
-    """Return the folded words of one kind in all languages."""
     return frozenset(fold(word) for word in each_word(kind))
 
 
@@ -99,7 +98,6 @@ def words(text: str) -> list[Word]:
 
 
 def word_texts(text: str) -> list[str]:
-    """Return all folded words, without offsets."""
     folded = fold(text)
     if folded.isascii():
         return _ASCII_WORD.findall(folded)
@@ -159,7 +157,6 @@ def _remembered_sentences(text: str) -> Sequence[tuple[int, int]]:
 
 
 def each_sentence(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the sentences of a text lazily."""
     start = 0
     for match in _END.finditer(text):
         end = match.end()
@@ -187,7 +184,6 @@ def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, start: int, stop: int, end: int) -> bool:
-    """Return whether a run of stops ends the sentence that began at `start`."""
     following = text[end : end + 3].lstrip()[:1]
     if following.islower():
         return False

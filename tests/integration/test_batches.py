@@ -11,8 +11,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from judge.offline.batches import BatchFaults
-from judge.offline.server import OfflineJudge
+from judge.offline.server import BatchFaults, OfflineJudge
 from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.processes import SOON_MISSED, process
 from tests.integration.stage import Stage, event

@@ -48,7 +48,6 @@ class QuoteCheck:
         self._quotables: dict[TextName, list[Quotable]] = {}
 
     def check(self, verdict: Mapping[str, Any]) -> None:
-        """Raise InvalidVerdictError if a quotation is not in its text, or if true has none."""
         given = [(key, value) for key, value in _quotations(verdict, self._quotes) if value is not None]
         missing = [
             f"{key} {quoted(str(value))} is not in the {self._quotes[key]}"

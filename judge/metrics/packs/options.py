@@ -74,7 +74,7 @@ class Example(BaseModel):
 
 
 class PackOptions(BaseModel):
-    """A pack's options; unknown keys are ignored with a warning."""
+    """Unknown keys are ignored with a warning."""
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 

@@ -31,8 +31,6 @@ to_json: Final[Callable[[Any], str]] = json.JSONEncoder(ensure_ascii=False, inde
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a template: literal text, or the name of an input."""
-
     text: str
     name: TextName | None = None
 
@@ -67,7 +65,6 @@ class Dialect:
         return self.names.get(written)
 
     def meant(self, written: str) -> TextName:
-        """Return the input of a placeholder; an unknown name is a PromptPackError with a hint."""
         name = self.read(written)
         if name is not None:
             return name
@@ -150,7 +147,6 @@ def split_front_matter(text: str) -> tuple[str | None, str]:
 
 
 def split_roles(text: str, warnings: list[str]) -> list[tuple[Role, str]]:
-    """Split a Markdown file at the lines that say `System` or `User`."""
     before: list[str] = []
     parts: dict[Role, list[str]] = {}
     current = before

@@ -25,8 +25,7 @@ from judge.endpoints.lane import (
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.errors import BatchMissedError, DrainingError
 from judge.evaluate.evaluator import Evaluator
-from judge.offline.batches import BatchFaults
-from judge.offline.server import OfflineJudge
+from judge.offline.server import BatchFaults, OfflineJudge
 from schemas import JudgeTask
 from tests.integration.deadlines import until
 from tests.judge.fake_openai import fake_openai
