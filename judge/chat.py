@@ -44,12 +44,10 @@ class ChatRequest:
 
     messages: tuple[ChatMessage, ...]
     response_schema: ResponseSchema | None = None
-    """None: plain text."""
     max_output_tokens: int = 4096
     temperature: float | None = None
     """Sent if the endpoint accepts it; overridden by `parameters`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Sampling parameters as the endpoint names them (temperature, seed, ...)."""
     embeds: bool = False
     """Request embeddings of the two messages; the reply is `{"cosine": 0.83, "dimensions": 1536}`."""
     fresh: bool = False

@@ -11,7 +11,7 @@ JudgeError
 │   └── InvalidVerdictError    the judge's reply is invalid
 ├── ExtensionError             an installed reader, sink or metric is missing or cannot be used
 ├── InvalidEventError          the fields given to the library are no valid event
-└── PromptPackError            a prompt pack is invalid
+└── PromptPackError            a prompt pack cannot be read, or is incomplete or wrong
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ class JudgeError(Exception):
 
 
 class JudgeUnavailableError(JudgeError):
-    """The endpoint cannot answer now; retry later, after `retry_after_seconds` if it asks for a pause."""
-
     def __init__(
         self,
         message: str,
@@ -49,39 +47,31 @@ class JudgeUnavailableError(JudgeError):
     ) -> None:
         super().__init__(message)
         self.reply = reply
-        self.retry_after_seconds = retry_after_seconds
+        self.retry_after_seconds = retry_after_seconds  # the pause that the endpoint asks for
         self.kind: UnavailableKind = kind
         self.limits = limits
 
 
-class EndpointDownError(JudgeUnavailableError):
-    """Not asked: its breaker is open."""
+class EndpointDownError(JudgeUnavailableError): ...
 
 
-class BatchMissedError(JudgeUnavailableError):
-    """The batch that the request waited for has no usable reply to it: ask again singly."""
+class BatchMissedError(JudgeUnavailableError): ...
 
 
-class DrainingError(JudgeUnavailableError):
-    """The call was cancelled in the queue, not sent: the next reader of the task judges it."""
+class DrainingError(JudgeUnavailableError): ...
 
 
 class JudgeConfigurationError(JudgeError):
-    """No call can succeed until the configuration is corrected; `remedy` says how if `told` does not."""
-
     def __init__(self, told: str, remedy: str = "") -> None:
         super().__init__(f"{told}. {remedy}" if remedy else told)
         self.told = told
         self.remedy = remedy
 
 
-class ResponseFormatError(JudgeConfigurationError):
-    """The endpoint refuses the response format; a weaker one may work."""
+class ResponseFormatError(JudgeConfigurationError): ...
 
 
 class EventError(JudgeError):
-    """This event cannot be judged; a retry would not help. It becomes a result with this `error_type`."""
-
     def __init__(self, error_type: FailedType, detail: str, *, reply: ChatReply | None = None) -> None:
         super().__init__(detail)
         self.reply = reply
@@ -90,23 +80,17 @@ class EventError(JudgeError):
 
 
 class InvalidVerdictError(EventError):
-    """The judge's reply is not a valid verdict; the detail says what to repair."""
-
     def __init__(self, detail: str) -> None:
         super().__init__("invalid_verdict", detail)
 
 
-class PromptPackError(JudgeError):
-    """A prompt pack cannot be read, or is incomplete or wrong."""
+class PromptPackError(JudgeError): ...
 
 
-class ExtensionError(JudgeError):
-    """An installed reader, sink or metric is missing, provided twice, broken, or no such thing."""
+class ExtensionError(JudgeError): ...
 
 
 class InvalidEventError(JudgeError):
-    """The fields given to the library are no valid event; `problems` has a line for each of them."""
-
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
         self.problems = tuple(problems)

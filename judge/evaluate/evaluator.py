@@ -33,22 +33,18 @@ from schemas import (
 )
 
 Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
-"""Makes one call; raises what `judge.chat.ChatClient.complete` does."""
 
 CODE: Final = "code"
-"""Endpoint and model of results without a judge."""
 TEMPERATURE: Final = 0.0
 """For reproducible verdicts, as far as the model allows."""
 DEFAULT_REPAIR_ATTEMPTS: Final = 2
 MAX_DETAIL_CHARS: Final = 2_000
-"""Limit of a failure's detail."""
 MAX_SHOWN_CHARS: Final = 8_000
 """Limit of the reply in a repair turn; the middle is left out."""
 MAX_KEPT_CHARS: Final = 1_000
 """Limit of an unrepaired reply in the result; its end is kept, where verdicts are."""
 MAX_PROBLEM_CHARS: Final = 900
 REPAIR_BEGINNING: Final = "Your reply cannot be used as it is."
-"""First sentence of a repair turn."""
 _REPAIR = (
     f"{REPAIR_BEGINNING} What is wrong with it:\n\n{{problem}}\n\n"
     "Judge the same data once more by the same instructions and give the whole reply again, with this "
@@ -71,7 +67,6 @@ _OF_TASK: Final = (
     *("result_id", "event_id", "replay_id", "trace_id", "span_id"),
     *("labels", "metric", "source", "sampling"),
 )
-"""What a result takes over from its task."""
 MESSAGE_TOKENS: Final = 8
 """Tokens of a turn besides its text: role and separators."""
 _LETTERS = string.ascii_letters.encode()
@@ -121,7 +116,6 @@ class Evaluator:
         self._process = process
         self._clock = clock
         self.evaluator = evaluator_of(metric, model=self._model, parameters=self._parameters)
-        """The evaluator of all its results."""
 
     async def judge(self, task: JudgeTask, ask: Ask | None = None) -> Result:
         """Judge one answer, by calls of `ask` (None: directly). A failure of this event alone is a result.
@@ -297,11 +291,7 @@ def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -
 
 
 def estimated_tokens(text: str) -> int:
-    """Return the estimated tokens of a text; tokenizers differ between models.
-
-    An ASCII letter counts 0.3, a space 0, a digit, sign or line end 1, a character beyond ASCII 1, 2 or 3 for
-    its two, three or four bytes in UTF-8. For English prose the estimate is about a third too high.
-    """
+    """Count in tenths: ASCII letters 3, blanks 0, others 10 to 30; for English prose a third too many."""
     data = text.encode("utf-8", "surrogatepass")
     tenths = sum((len(data) - len(data.translate(None, kind))) * weight for kind, weight in _TENTHS)
     return -(-tenths // 10)

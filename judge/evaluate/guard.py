@@ -165,8 +165,7 @@ def _engine(model: str) -> Any:
         raise JudgeConfigurationError(
             f"judge.redact: names needs Presidio, which is not installed; {_INSTALL}"
         )
-    # Heavy optional dependencies.
-    import spacy  # noqa: PLC0415
+    import spacy  # noqa: PLC0415 - heavy and optional
     from presidio_analyzer import AnalyzerEngine, RecognizerRegistry  # noqa: PLC0415
     from presidio_analyzer.nlp_engine import SpacyNlpEngine  # noqa: PLC0415
 

@@ -1,9 +1,4 @@
-"""Run code over untrusted texts, or a user's own code, in a child process with limits on time and memory.
-
-A long loop in Python or in a regular expression blocks the interpreter or the event loop: heartbeats stop,
-and the consumer group removes the worker. Short texts are processed inline, because they take milliseconds in
-the worst case. Longer ones, and code metrics of users, go to a child, which is killed at the time limit.
-"""
+"""Run the processing of untrusted texts, or a user's own code, in a child that is killed at its limit."""
 
 from __future__ import annotations
 

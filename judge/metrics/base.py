@@ -46,7 +46,6 @@ class OffScaleError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Scale:
     score_range: tuple[float, float]
-    """Lowest and highest score, inclusive."""
     kind: ResultKind = "integer"
     numbers: Mapping[bool | str, int] = field(default_factory=dict)
     """The number of each label, or of true and false; higher is better. Empty for numbers."""
@@ -173,7 +172,6 @@ def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, flo
 
 
 MAX_NAMED = 8
-"""Limit of quotations listed in one repair turn."""
 
 
 @dataclass(kw_only=True, eq=False)  # metrics are keys

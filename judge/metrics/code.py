@@ -109,7 +109,6 @@ CHECKS: Final[Mapping[str, Check]] = {
     "latency": Check(number_of_label, (0, 60), ()),
     "cost": Check(number_of_label, (0, 1), ()),
 }
-"""All checks by the name that settings use."""
 
 
 class CodeMetric(BaseMetric):
@@ -210,7 +209,6 @@ def _compiled(pattern: str) -> Any:
 
 
 def _unfenced(answer: str) -> str:
-    """Return the content of a Markdown fence around the whole answer, else the answer."""
     text = answer.strip()
     first, _, rest = text.partition("\n")
     if first.startswith("```") and rest.rstrip().endswith("```") and "`" not in first[3:]:

@@ -1,8 +1,6 @@
 """Coverage, 0 to 5: how much of a reference an answer states.
 
-The judge lists facts, conclusions and terms of the reference with their quotations; code verifies and counts
-them, and computes the score by the formula of `judge.metrics.scoring`. With a prompt pack the judge counts
-and scores itself; code recomputes the score from its counts.
+The judge lists the reference's items with quotations, code verifies and counts them; with a pack it counts.
 """
 
 from __future__ import annotations
@@ -54,7 +52,6 @@ COVERAGE_SCHEMA = object_schema(
     terms=_ITEMS,
     organization=object_schema("", justification=_STRING, similar={"type": "boolean"}).schema,
 )
-"""Facts, conclusions and terms of the reference, each with its spans and whether it is matched."""
 
 
 class Coverage(BuiltInMetric):

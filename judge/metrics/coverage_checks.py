@@ -1,8 +1,6 @@
 """Verify a coverage judge's items against reference and answer.
 
-Corrections lower the score: quotations that are not in their text, duplicate items, terms that are numbers,
-matches whose two quotations contradict each other. Suspicions only mark the result: matches that share no
-words with the answer, items that do not account for the reference, conclusions with hardly any fact.
+What is proven wrong is a correction and lowers the score; what shared words only suggest is a suspicion.
 """
 
 from __future__ import annotations

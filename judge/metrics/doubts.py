@@ -29,7 +29,6 @@ from judge.text.words import (
 )
 
 Place = tuple[int, int]
-"""Start and end (exclusive) in a text."""
 MAX_CHARS = 4000
 """Maximum characters of a sentence that are examined."""
 
@@ -51,9 +50,8 @@ LONG_STATEMENT: Final = 3
 """From this many own words, one common word does not suffice for a sentence."""
 QUESTION_SHARE: Final = 4
 """An answer with less than one in this many of the question's words is off topic, if the reference has more:
-1 in 1,390 accepted human answers (NQ), none of 219 model answers to experts' questions (ExpertQA), two in
-three pages retrieved for other questions. So is an answer together with its supporting pages: 1 in 200 model
-answers (ExpertQA), 9 in 10 pages retrieved for other questions."""
+1 in 1,390 accepted human answers (NQ), 0 of 219 model answers (ExpertQA), 2 in 3 pages retrieved for other
+questions; with its supporting pages 1 in 200 model answers, 9 in 10 such pages."""
 LONG_ANSWER: Final = 6
 """Distinct content words from which an answer itself is checked; a short one need not repeat the question."""
 MIN_SENTENCE_WORDS: Final = 3

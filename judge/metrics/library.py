@@ -36,12 +36,9 @@ class Counts(BaseModel):
 
     list: str
     holds: str
-    every: Literal["context"] | None = None
-    """Whether the list must contain each text of the context."""
-    compare: bool = False
-    """Whether an item and its support are statements that may contradict each other."""
-    optional: bool = False
-    """Whether an item may lack a quotation, because it depends on what is not said."""
+    every: Literal["context"] | None = None  # the list must have each text of it
+    compare: bool = False  # an item and its support may contradict each other
+    optional: bool = False  # an item may lack a quotation, as it depends on what is not said
 
 
 class LibraryPrompt(BaseModel):

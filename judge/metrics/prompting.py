@@ -1,8 +1,6 @@
 """Build prompts: constant instructions, then the event in a fence that its texts cannot close.
 
-Each section starts with a line that contains a mark, and the last one ends with such a line. The mark is the
-start of a hash over all fenced texts; if a text contains it, the next hash is used. The same event always
-gives the same prompt.
+Lines with a mark divide the sections: the start of a hash over all fenced texts that no text contains.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Relevance, 1 to 5: are an answer's claims supported by the pages it cites, and do they answer the question?
 
-The judge lists the claims with the supporting words of the pages, and scores by the rubric; code verifies the
-claims and lowers a score that they do not justify. With a prompt pack the judge only scores; its score is
-lowered if the answer's citations rule it out.
+The judge lists the claims with their support and scores by the rubric; code verifies and lowers the score.
+With a pack it only scores, and is lowered if the answer's citations rule that out.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ from schemas import JudgeTask, QAEvent
 WithoutCitations = Literal["lowest", "unscored"]
 """Result of an answer without citations: score 1, as the metric defines it, or unscored."""
 MAX_LISTED_MISSING = 200
-"""Limit of missing pages listed in the prompt."""
 MAX_NAMED_UNREAD = 5
 MAX_EXAMPLE_CHARS = 100
 
@@ -70,7 +68,6 @@ RELEVANCE_SCHEMA = object_schema(
     justification=_STRING,
     score={"type": "integer"},
 )
-"""The claims of the answer, each with its supporting span, and the rubric score."""
 
 
 class Relevance(BuiltInMetric):

@@ -1,8 +1,6 @@
 """Verify a relevance judge's claims against the answer's citations and the cited pages.
 
-Corrections lower the score: quotations that are not in their text, pages that are not cited or missing,
-duplicate claims, omitted claims, claims contradicted by the quoted page. Suspicions only mark the result: few
-shared words, a claim without content, an answer that is hardly about the question.
+What is proven wrong is a correction and lowers the score; what shared words only suggest is a suspicion.
 """
 
 from __future__ import annotations
@@ -26,9 +24,7 @@ from judge.text.words import has_words, sentences
 from schemas import CorrectionKind
 
 MAX_PLACES = 100
-"""Limit of examined occurrences of one claim in the answer."""
 MAX_NAMED_PAGES = 20
-"""Limit of pages listed in one message."""
 
 PageNumber = Annotated[int, Field(ge=0, le=MAX_PAGE)]
 

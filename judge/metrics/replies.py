@@ -1,8 +1,7 @@
 """From a judge's reply to a checked object: bare JSON, JSON in a code fence, or JSON after prose.
 
-An ambiguous reply is rejected: two different verdicts, a key with two values, or an incomplete object. The
-error says what to repair, and the judge is asked once more. Only three slips are mended here, because they
-are frequent and have one meaning: trailing commas, line breaks in strings, arguments of a tool call.
+An ambiguous or incomplete reply is rejected, and the judge is asked once more. Only frequent slips of one
+meaning are mended here: trailing commas, line breaks in strings, arguments of a tool call.
 """
 
 from __future__ import annotations
@@ -96,8 +95,7 @@ def whole_number(score: object) -> int | None:
 
 @lru_cache(maxsize=32)
 def json_validator(schema: str) -> Any:
-    # Imported here: it is slow, and few workers need it.
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - slow, and few need it
     from referencing import Registry  # noqa: PLC0415
 
     try:

@@ -29,7 +29,6 @@ from judge.text.tags import USUAL, Citing
 from judge.text.words import content_words, has_words, sentences, word_texts
 
 REFUSAL: Final = "offline judge found no answer in this prompt"
-"""Reply to a prompt without an answer to judge."""
 NO_MODEL: Final = "Compared by rules, not by a language model."
 FACT_SHARE: Final = 0.5
 """Share of a fact's words that a passage of the answer must have."""
@@ -109,8 +108,6 @@ def _evidence(sections: Mapping[str, str], schema_name: str | None) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The passage of a text with most of a statement's words."""
-
     share: float
     """Share of the statement's distinct words, 0..1."""
     agrees: bool
@@ -276,7 +273,6 @@ def relevance_evidence(
 
 
 def is_claim(text: str) -> bool:
-    """Return whether a text is a claim, not a heading, introduction, question, refusal or courtesy."""
     return (
         not text.startswith("#")
         and text.rstrip("*_ ")[-1:] not in {":", "?"}

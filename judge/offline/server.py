@@ -23,7 +23,6 @@ MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 CHARS_PER_TOKEN: Final = 4
 """Estimate for the token counts in `usage`, rounded up."""
 MAX_FILES: Final = 200
-"""Beyond it the oldest is deleted."""
 _THREAD_FROM_CHARS = 64 * 1024
 _SHUTDOWN_SECONDS = 1.0
 _SERVED: Final = (
@@ -74,12 +73,10 @@ class OfflineJudge:
         self._latency_seconds = latency_seconds
         self._runner: web.AppRunner | None = None
         self.answered = 0
-        """Completions, singly or in batches."""
         self.batches = OfflineBatches(self._completion)
 
     @property
     def base_url(self) -> str:
-        """Address of the API, including `/v1`; available after `start`."""
         if self._runner is None or not self._runner.addresses:
             raise RuntimeError("the offline judge has no address until it is started")
         host, port = self._runner.addresses[0][:2]

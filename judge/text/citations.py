@@ -7,13 +7,9 @@ custom pattern. If an answer has none of these, bare numbers are recognised: `[1
 `[1](address)`, `<sup>1</sup>`, a superscript number after a sentence. Beside page tags, a number in brackets
 is a footnote.
 
-A line is first written in plain characters of the same length (full-width forms, dashes, brackets), so that
-one grammar reads it and every offset is one of the answer.
-
 Pages are numbered by their names: `Page-7`, `page 7` or `7` give the number; other names (`doc-3`,
-`handbook.pdf`) keep a final number if it is free, else they are numbered in order, so that `[2]` is the
-second of a list. In a task such a page is named `Page-2 (handbook.pdf)`, which keeps number and name even if
-other pages are dropped.
+`handbook.pdf`) keep a final number if it is free, else they are numbered in order. In a task such a page is
+named `Page-2 (handbook.pdf)`, which keeps number and name even if other pages are dropped.
 """
 
 from __future__ import annotations
@@ -225,7 +221,6 @@ def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> Stretch
 # The pages of a context
 
 MAX_SOURCES = 10_000
-"""Limit of pages of one event."""
 BEYOND_PAGES = 1_000_000
 """First number of names without a number, in a context with numbered pages."""
 _NAMED = re.compile(r"Page-(?P<number>\d{1,9}) \((?P<name>.{1,200})\)", re.DOTALL)
@@ -269,7 +264,6 @@ def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> S
             texts[number] = text  # the canonical name takes precedence
         else:
             texts.setdefault(number, text)
-    # Avoid the range of numbered pages.
     base = BEYOND_PAGES if texts else 0
     for position, key, text in others:
         number = base + position if base else _free_number(key, position, texts)

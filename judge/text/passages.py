@@ -1,9 +1,7 @@
 """Read passages, of one or a few sentences, and detect contradictions of two. Pure.
 
-Words, numbers and negations are read once, when they are needed. Two passages contradict each other in
-numbers, units, dates, plain negation, or yes and no. Precision over recall: a difference counts only if the
-rest of both sentences is about the same thing. A missing number is no contradiction; antonyms and negating
-forms of verbs are the judge's business.
+They are of numbers, units, dates, plain negation, or yes and no. Precision over recall: a difference counts
+only if the rest of both sentences is about the same thing.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from judge.text.words import STOP_WORDS, fold, folded_words, is_content, sentenc
 from schemas import ContradictionKind
 
 MAX_SENTENCES: Final = 8
-"""Limit of compared sentences of a passage."""
 MAX_QUANTITIES: Final = 40
 """Sentences with more numbers are tables and are not compared."""
 NEIGHBOURS: Final = 3
@@ -77,7 +74,6 @@ class Passage:
     def __init__(self, text: str) -> None:
         self.text = text
         self.listed = word_texts(_FOOTNOTE.sub(" ", text) if "[" in text else text)
-        """All words, in order."""
         self.words = frozenset(self.listed)
 
     @cached_property
@@ -86,7 +82,6 @@ class Passage:
 
     @cached_property
     def content(self) -> frozenset[str]:
-        """The stems of its content words."""
         return stems(word for word in self.words - STOP_WORDS if is_content(word))
 
     @cached_property

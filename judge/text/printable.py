@@ -1,7 +1,4 @@
-"""Format untrusted text for a terminal, a result's reason in one line, and errors without private data.
-
-The cause of a failed connection is told without the server's text, which may quote the request.
-"""
+"""Format untrusted text for a terminal, and errors without private data."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ if TYPE_CHECKING:  # the command line prints its help without importing the mode
 
 _COUNTS = re.compile(r"\d+ of \d+")
 MOST_ITEMS = 3
-"""Limit of evidence items in a reason."""
 _LACKING = (
     ("missing", ("facts", "conclusions"), "item", "matched"),
     ("missing terms", ("terms",), "item", "matched"),

@@ -16,7 +16,6 @@ from judge.text.normal import UNSPACED
 from judge.text.words import fold, folded_words, read_data
 
 MAX_CHARS: Final = 2000
-"""Longer texts are not read."""
 FIRST_YEAR, LAST_YEAR = 1000, 2100
 """Four-digit numbers in this range are years, unless a unit follows."""
 ABOUT, LIMIT = 0.25, 1e12
@@ -76,9 +75,7 @@ _AFTER: Final = "|".join(
 NUMBERED: Final = re.compile(rf"(?:minus\s)?[^\w\s]?\d[\w.,:/]*(?:\W{{0,3}}(?:{_AFTER})(?!{_LETTER})){{0,3}}")
 """A number with the sign before it, and the magnitudes and units after it: equal ones agree."""
 _UNSURE: Final = frozenset({"m", "mm", "b", "t"})
-"""A magnitude, a unit or neither."""
 _SIGNS: Final = frozenset("$\u20ac\u00a3\u00a5\u20b9\u20ba")
-"""Currencies that precede their number."""
 MONTHS: Final = {
     fold(name): number
     for language in read_data("languages.toml").values()

@@ -1,9 +1,7 @@
 """Find quotations that were not copied character by character. Pure.
 
-Models drop bold marks and footnotes, correct typos, join hyphenated words, omit words with "...", prefix the
-page and read a table row as a sentence; such a quotation is not invented. It is searched literally; by
-letters and digits, without markup, punctuation, case and accents; by an alignment that tolerates a few slips,
-but no other number or negation. The match is a span of the text at word boundaries.
+A quotation is searched literally; by letters and digits, without markup, punctuation, case and accents; by an
+alignment that tolerates a few slips, but no other number or negation.
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ SHORT_CHARS: Final = 40
 MIN_FUZZY_CHARS, MAX_FUZZY_CHARS = 12, 1500
 """Letters of a quotation that is matched approximately; in shorter ones a slip makes another word."""
 MAX_PIECES: Final = 20
-"""Limit of pieces of a quotation with dots."""
 MIN_PIECE_WORDS: Final = 2
 """Minimum mean words per piece of a quotation with dots, because single words occur everywhere."""
 _CANDIDATES = 32
@@ -47,12 +44,10 @@ _WINDOWS = 3
 _MARKUP = re.compile(
     r"(?P<entity>&(?:[a-zA-Z][a-zA-Z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});)"
     r"|</?[a-zA-Z][^<>]{0,300}>"
-    # The address after a link's text.
     r"|\]\([^()\n]{0,500}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)"
     r"|\[\^[\w-]{1,40}\]|\[\d{1,3}(?:\s?[,;\u2013-]\s?\d{1,3}){0,9}\]|\u3010[^\u3010\u3011\n]{1,60}\u3011"
     r"|[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]{1,3}"
 )
-# The number of a list's item.
 _LIST_MARK = re.compile(r"^[ \t>|*+-]{0,20}(?P<mark>\d{1,3}[.)])(?=\s)", re.MULTILINE)
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _ELLIPSIS = re.compile(r"[\[(]?\s?(?:\u2026|\.\s?\.\s?\.)[.\u2026]*\s?[\])]?")
@@ -96,7 +91,7 @@ class Quotable:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
-    def told(self, place: tuple[int, int], *, neighbours: int = 0) -> str:
+    def around(self, place: tuple[int, int], *, neighbours: int = 0) -> Passage:
         """Return the sentences that overlap a span, and some before and after."""
         if (place, neighbours) not in self._told:
             beyond = max(neighbours, 1)
@@ -111,10 +106,7 @@ class Quotable:
             if first <= last:
                 start, end = min(start, self._starts[first]), max(end, self._ends[last])
             self._told[place, neighbours] = self._read[start:end]
-        return self._told[place, neighbours]
-
-    def around(self, place: tuple[int, int], *, neighbours: int = 0) -> Passage:
-        return passage(self.told(place, neighbours=neighbours))
+        return passage(self._told[place, neighbours])
 
     def find(self, quotation: str) -> Quotation | None:
         """Return the first exact match of a quotation, else an approximate one; None for a blank one."""

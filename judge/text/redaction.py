@@ -25,7 +25,6 @@ KINDS: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind != "name
 """Kinds of data; `names` needs an engine (`judge.evaluate.guard`), the others have a recognisable form."""
 
 Find = Callable[[str], Iterator[tuple[int, int]]]
-"""Yields the spans of data, start and end (exclusive), in order."""
 
 MASK: Final = "***"
 MIN_CHARS: Final = 6

@@ -30,9 +30,7 @@ from schemas import JudgeTask, QAEvent
 MAX_QUOTATIONS = 300
 """Limit of checked quotations per verdict; further ones count as not found."""
 MAX_NAMED = 5
-"""Limit of quotations listed in one error."""
 PAIRWISE = "pack-3, pairwise"
-"""The scoring version of packs that compare two answers."""
 MAX_VERDICT_BYTES = 64 * 1024
 """Limit of a verdict, which is published unchanged in a Kafka record."""
 _MEANINGS = {"first": ("answer", "other"), "second": ("other", "answer")}

@@ -84,13 +84,11 @@ class PackOptions(BaseModel):
     result: Any = None
     """`number`, `boolean`, `pairwise`, or labels, best first or with a number each; None: a whole number."""
     good: Any = None
-    """The good value of `result: boolean`."""
     response_schema: ResponseSchema | None = None
     """A JSON Schema of the reply: bare, as JSON text, or wrapped as in a response_format."""
     quotes: dict[str, TextName] = Field(default_factory=dict)
     """Keys of the verdict, at any depth, whose values must stand in a text, with the text's name."""
     event: tuple[TextName, ...] = Field(default=("question", "answer"), min_length=1)
-    """The texts that the placeholder `{event}` inserts."""
     examples: tuple[Example, ...] = Field(default=(), max_length=MAX_EXAMPLES)
 
     @model_validator(mode="before")

@@ -4,8 +4,7 @@
 `{{ item.output_text }}`. **YAML**: a `messages:` list; placeholders such as `{answer}`. The front matter, or
 the keys beside `messages`, are `PackOptions`. Examples are sent before the event as turns.
 
-An unknown placeholder is an error; all other braces are literal. All texts are substituted in one pass, so
-placeholders in an answer are not expanded. `{event}` inserts texts in a fence that none of them can close.
+An unknown placeholder is an error; all other braces are literal. Placeholders in an answer are not expanded.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ from judge.text.printable import problems_of
 
 MAX_PACK_BYTES = 1024 * 1024
 MAX_VIOLATIONS = 3
-"""Limit of violations of a response schema listed in one error."""
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",

@@ -46,7 +46,6 @@ class Dialect:
     names: Mapping[str, TextName]
     form: str
     prefix: str = ""
-    """Prefix of a field's or label's name."""
 
     def spelling(self, name: TextName) -> str:
         if NAMED.fullmatch(name):
@@ -58,16 +57,12 @@ class Dialect:
         names = (*self.names, f"{self.prefix}fields.NAME", f"{self.prefix}labels.NAME")
         return ", ".join(self.form % name for name in names)
 
-    def read(self, written: str) -> TextName | None:
+    def meant(self, written: str) -> TextName:
         own = written.removeprefix(self.prefix)
         if written.startswith(self.prefix) and NAMED.fullmatch(own):
             return own
-        return self.names.get(written)
-
-    def meant(self, written: str) -> TextName:
-        name = self.read(written)
-        if name is not None:
-            return name
+        if written in self.names:
+            return self.names[written]
         close = difflib.get_close_matches(written, self.names, n=1)
         hint = f" (did you mean {self.form % close[0]}?)" if close else ""
         shield = f"; double braces that are meant literally: {{{{{written[:60]}}}}}" if self is YAML else ""
