@@ -27,7 +27,7 @@ from judge.metrics.prompting import built_in_messages, load_prompt
 from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
 from judge.offline.rules import judge_messages
 from judge.offline.server import CHARS_PER_TOKEN
-from judge.text.citations import cited_pages, page_key, page_number
+from judge.text.citations import page_key, page_number, read_citations
 from schemas import QAEvent
 
 PAGES = 20
@@ -131,7 +131,7 @@ def measured(events: Sequence[Mapping[str, Any]], *, words_a_page: int) -> list[
     found = []
     for place, event in enumerate(events):
         own = event.get("context") or {}
-        cited = [page_key(page) for page in cited_pages(event["answer"])]
+        cited = [page_key(page) for page in read_citations(event["answer"]).pages]
         if len(cited) != CITED or set(cited) != set(own):
             continue
         others = [

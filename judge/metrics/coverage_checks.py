@@ -15,7 +15,7 @@ from pydantic import Field
 from judge.metrics.base import Findings
 from judge.metrics.doubts import LONG_ANSWER, Doubts, Place, cannot_be_compared, has_facts_for, left_out
 from judge.metrics.replies import MAX_ITEMS, Listed
-from judge.text.citations import without_tags
+from judge.text.citations import read_citations
 from judge.text.normal import normalise, quoted
 from judge.text.passages import Passage, passage
 from judge.text.quotations import Quotable, Quotation
@@ -69,7 +69,7 @@ class CoverageChecks:
         self.findings = Findings()
         self.nothing_listed: str | None = None
         self._reference = Quotable(reference)
-        self._untagged = without_tags(answer)
+        self._untagged = read_citations(answer).text
         self._answer = Quotable(answer, read=self._untagged)
         self._question = question
         self._doubts = Doubts(question)

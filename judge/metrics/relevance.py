@@ -31,11 +31,9 @@ from judge.text.citations import (
     Claim,
     Sources,
     page_key,
+    read_citations,
     read_sources,
-    tagged_claims,
     told_names,
-    unread_citations,
-    untagged_segments,
 )
 from judge.text.normal import is_blank, quoted
 from judge.text.tags import Citing, compile_pattern
@@ -105,7 +103,7 @@ class Relevance(BuiltInMetric):
         sources = self._sources(task.context)
         pages, missing = sources.cited(task.answer), sources.missing(task.answer)
         if missing and not pages:
-            return _all_missing(tagged_claims(task.answer, sources.citing), missing)
+            return _all_missing(read_citations(task.answer, sources.citing).claims, missing)
         if not pages and self._without_citations == "unscored":
             return UnscoredOutcome("missing_input", evidence={"missing": "citations"})
         sections = {"question": task.question, "answer": task.answer}
@@ -142,7 +140,7 @@ class Relevance(BuiltInMetric):
             evidence: Any = {"claims": [], "justification": listed.justification}
             return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
         score = int(self.score_of(listed.score))
-        is_cited = bool(tagged_claims(task.answer, sources.citing))
+        is_cited = bool(read_citations(task.answer, sources.citing).claims)
         caps = [_cap_of_claims(claims) if is_cited else _CITES_NOTHING, *_cap_of_missing(sources, task)]
         evidence = {"claims": claims, "judge_score": listed.score}
         return _lowered(score, listed.justification, caps, evidence, findings)
@@ -154,7 +152,7 @@ class Relevance(BuiltInMetric):
             raise InvalidVerdictError("justification must be a string")
         findings = Findings()
         _suspect_citations(task.answer, sources.citing, findings)
-        tagged = tagged_claims(task.answer, sources.citing)
+        tagged = read_citations(task.answer, sources.citing).claims
         if verdict["score"] is None and not tagged:
             evidence = {"justification": justification}
             return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
@@ -180,11 +178,12 @@ def _cited(sources: Sources, answer: str) -> dict[str, str]:
 
 
 def _suspect_citations(answer: str, citing: Citing, findings: Findings) -> None:
-    unread = unread_citations(answer, citing)
+    cited = read_citations(answer, citing)
+    unread = cited.unread
     if unread:
         named = ", ".join(map(quoted, unread[:MAX_NAMED_UNREAD]))
         findings.suspect("citation_not_understood", f"not understood as citations: {named}")
-    if not tagged_claims(answer, citing):
+    if not cited.claims:
         example = quoted(unread[0] if unread else answer[:MAX_EXAMPLE_CHARS])
         findings.suspect("no_citation", f"the answer has no recognised citation: {example}")
 
@@ -215,7 +214,7 @@ def _cap_of_missing(sources: Sources, task: JudgeTask) -> list[Cap]:
 
 
 def _cap_of_untagged(answer: str, citing: Citing) -> list[Cap]:
-    untagged = next(uncited_numbers(untagged_segments(answer, citing)), None)
+    untagged = next(uncited_numbers(read_citations(answer, citing).untagged), None)
     return [] if untagged is None else [(_CAP_WITH_FLAW, f"{quoted(untagged.text)} cites no page")]
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from judge.metrics.base import Findings
 from judge.metrics.doubts import Doubts, Place, Stretches, cannot_be_compared, claiming_parts, uncited_numbers
 from judge.metrics.replies import MAX_ITEMS, Listed
-from judge.text.citations import Claim, page_key, tagged_claims, untagged_segments, without_tags
+from judge.text.citations import Claim, page_key, read_citations
 from judge.text.normal import neutralize, quoted
 from judge.text.passages import Passage, passage
 from judge.text.quotations import Quotable, Quotation
@@ -97,12 +97,13 @@ class RelevanceChecks:
         self, answer: str, pages: Mapping[int, str], *, question: str = "", citing: Citing = USUAL
     ) -> None:
         self.findings = Findings()
-        self._untagged = without_tags(answer, citing)
+        cited = read_citations(answer, citing)
+        self._untagged = cited.text
         self._answer = Quotable(answer, read=self._untagged)
         self._question = question
         self._doubts = Doubts(question)
-        self._tagged = tagged_claims(answer, citing)
-        self._uncited = untagged_segments(answer, citing)
+        self._tagged = cited.claims
+        self._uncited = cited.untagged
         self._ends = [claim.end for claim in self._tagged]
         self._pages = pages
         self._quotables: dict[int, Quotable] = {}

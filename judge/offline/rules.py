@@ -20,9 +20,7 @@ from judge.text.citations import (
     Claim,
     citing_of_names,
     page_number,
-    tagged_claims,
-    untagged_segments,
-    without_tags,
+    read_citations,
 )
 from judge.text.passages import passage, sentence, stem, stems
 from judge.text.tags import USUAL, Citing
@@ -166,7 +164,8 @@ class Passages:
 
 
 def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
-    passages = Passages(without_tags(answer), FACT_SENTENCES)
+    untagged = read_citations(answer).text
+    passages = Passages(untagged, FACT_SENTENCES)
     facts, places = [], []
     for start, end in sentences(reference):
         if not has_words(_FOOTNOTE.sub(" ", reference[start:end])):
@@ -182,7 +181,7 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
             )
         )
         places += [match.start] if match is not None and matched else []
-    said = {stem(word.text): answer[word.start : word.end] for word in content_words(without_tags(answer))}
+    said = {stem(word.text): answer[word.start : word.end] for word in content_words(untagged)}
     terms: dict[str, str] = {}
     for word in content_words(reference):
         if not stem(word.text)[0].isdecimal():
@@ -224,6 +223,7 @@ class JudgedClaim:
     claim: Claim
     page: int | None
     match: Match | None
+    passage: str
     relevant: bool
 
     @property
@@ -235,8 +235,9 @@ def judge_claims(
     *, question: str, answer: str, pages: Mapping[int, str], citing: Citing = USUAL
 ) -> list[JudgedClaim]:
     """A claim is relevant if it, its passage or a claim that shares words with it concerns the question."""
-    untagged = (segment for segment in untagged_segments(answer, citing) if is_claim(segment.text))
-    claims = sorted((*tagged_claims(answer, citing), *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
+    read = read_citations(answer, citing)
+    untagged = (segment for segment in read.untagged if is_claim(segment.text))
+    claims = sorted((*read.claims, *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
     cited = {page for claim in claims for page in claim.pages if page in pages}
     passages = {page: Passages(pages[page], CLAIM_SENTENCES) for page in cited}
     asked = passage(question).content
@@ -250,9 +251,9 @@ def judge_claims(
             key=lambda one: (one[1].holds(CLAIM_SHARE), one[1].share),
             default=(None, None),
         )
-        supporting = pages[page][match.start : match.end] if page is not None and match is not None else ""
-        relevant = not asked or bool(own & about) or not asked.isdisjoint(stems(word_texts(supporting)))
-        found.append(JudgedClaim(claim, page, match, relevant))
+        words = "" if page is None or match is None else pages[page][match.start : match.end]
+        relevant = not asked or bool(own & about) or not asked.isdisjoint(stems(word_texts(words)))
+        found.append(JudgedClaim(claim, page, match, words, relevant))
     return found
 
 
@@ -264,7 +265,7 @@ def relevance_evidence(
     upheld = sum(one.supported and one.relevant for one in judged)
     score = relevance_cap(upheld=upheld, total=len(judged)) if judged else 1
     return {
-        "claims": [_listed(one, pages) for one in judged],
+        "claims": [_listed(one) for one in judged],
         "justification": (
             f"{upheld} of {len(judged)} claims share enough words with a page that they cite. {NO_MODEL}"
         ),
@@ -281,13 +282,11 @@ def is_claim(text: str) -> bool:
     )
 
 
-def _listed(one: JudgedClaim, pages: Mapping[int, str]) -> dict[str, Any]:
-    span = None
-    if one.supported and one.match is not None and one.page is not None:
-        span = pages[one.page][one.match.start : one.match.end]
+def _listed(one: JudgedClaim) -> dict[str, Any]:
     reason = (
         "Its pages have none of its words" if one.match is None else f"Page-{one.page} has {one.match.reason}"
     )
+    span = one.passage if one.supported else None
     return {
         "claim_span": one.claim.text,
         "pages": list(one.claim.pages),

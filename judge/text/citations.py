@@ -82,49 +82,24 @@ def page_number(key: str) -> int | None:
     return number if number < MAX_PAGE else None
 
 
-def tagged_claims(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
-    """Return the claims of an answer that end with a citation, in order.
-
-    A tag ends the claim before it, so a line may have several claims. A line with only a tag belongs to the
-    text before it, as does a tag at the start of a line with others; a single one belongs to its line.
-    """
-    return tuple(claim for claim in _read(answer, citing).segments if claim.pages)
-
-
-def untagged_segments(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
-    """Return the parts of an answer without a tag, line by line, whether or not they make a claim."""
-    return tuple(claim for claim in _read(answer, citing).segments if not claim.pages)
-
-
-def cited_pages(answer: str, citing: Citing = USUAL) -> tuple[int, ...]:
-    return _read(answer, citing).pages
-
-
-def unread_citations(answer: str, citing: Citing = USUAL) -> tuple[str, ...]:
-    """Return the first few brackets that look like citations and are none."""
-    return _read(answer, citing).unread
-
-
-def without_tags(answer: str, citing: Citing = USUAL) -> str:
-    """Return the answer with its tags and their lead-in ("Evidence:") blanked out; offsets stay the same."""
-    parts: list[str] = []
-    end = 0
-    for start, stop in _read(answer, citing).tags:
-        parts += [answer[end:start], " " * (stop - start)]
-        end = max(end, stop)
-    return "".join((*parts, answer[end:]))
-
-
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    segments: tuple[Claim, ...]
+class CitedAnswer:
+    """What an answer claims and cites, in order."""
+
+    claims: tuple[Claim, ...]
+    """Those that end with a citation. A tag ends the claim before it, so a line may have several; a line with
+    only a tag belongs to the text before it, as does a tag at the start of a line with others."""
+    untagged: tuple[Claim, ...]
+    """The parts without a tag, line by line, whether or not they make a claim."""
     pages: tuple[int, ...]
-    tags: tuple[tuple[int, int], ...]
     unread: tuple[str, ...]
+    """The first few brackets that look like citations and are none."""
+    text: str
+    """The answer with its tags and their lead-in ("Evidence:") blanked out; offsets stay the same."""
 
 
 @lru_cache(maxsize=128)
-def _read(answer: str, citing: Citing) -> _Reading:
+def read_citations(answer: str, citing: Citing = USUAL) -> CitedAnswer:
     """Parse an answer; cached, because it is read before its call and again after it."""
     reader = TagReader(citing)
     plain = plain_form(answer)
@@ -157,11 +132,18 @@ def _read(answer: str, citing: Citing) -> _Reading:
         for (offset, line), likely, taken in zip(lines, marks, tags, strict=True)
         for start, end in unread_spans(line, likely, taken)
     )
-    return _Reading(
-        tuple(Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found),
+    segments = [Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found]
+    parts: list[str] = []
+    end = 0
+    for start, stop in places:
+        parts += [answer[end:start], " " * (stop - start)]
+        end = max(end, stop)
+    return CitedAnswer(
+        tuple(claim for claim in segments if claim.pages),
+        tuple(claim for claim in segments if not claim.pages),
         tuple(dict.fromkeys(page for one in found for page in one.pages)),
-        tuple(places),
         tuple(dict.fromkeys(islice(unread, MAX_UNREAD))),
+        "".join((*parts, answer[end:])),
     )
 
 
@@ -241,10 +223,12 @@ class Sources:
         return page_key(page) if name is None else f"{page_key(page)} ({name[:MAX_NAME_CHARS]})"
 
     def cited(self, answer: str) -> dict[int, str]:
-        return {page: self.texts[page] for page in cited_pages(answer, self.citing) if page in self.texts}
+        return {
+            page: self.texts[page] for page in read_citations(answer, self.citing).pages if page in self.texts
+        }
 
     def missing(self, answer: str) -> list[int]:
-        return [page for page in cited_pages(answer, self.citing) if page not in self.texts]
+        return [page for page in read_citations(answer, self.citing).pages if page not in self.texts]
 
 
 def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> Sources:

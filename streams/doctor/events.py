@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 
 from judge.evaluate.guard import TextLimits
 from judge.metrics.registry import with_option
-from judge.text.citations import read_sources, tagged_claims, unread_citations
+from judge.text.citations import read_citations, read_sources
 from judge.text.printable import printable
 from streams.doctor.findings import Finding, failed, not_tried, ok, warning
 from streams.errors import ReaderDownError, SettingsError
@@ -106,10 +106,10 @@ def _uncited(settings: Settings, outcomes: Sequence[TrialOutcome]) -> list[Findi
         for event in (one.event for one in outcomes)
         if event is not None and event.context and len(event.answer) <= TextLimits().answer
     ]
-    uncited = [(answer, citing) for answer, citing in answers if not tagged_claims(answer, citing)]
+    uncited = [(answer, citing) for answer, citing in answers if not read_citations(answer, citing).claims]
     if not uncited or 2 * len(uncited) <= len(answers):
         return []
-    unread = next((text for answer, citing in uncited for text in unread_citations(answer, citing)), None)
+    unread = next((one for text, citing in uncited for one in read_citations(text, citing).unread), None)
     example = uncited[0][0][-80:] if unread is None else unread
     detail = (
         f"{len(uncited)} of {len(answers)} answers have no recognised citation, for example: "

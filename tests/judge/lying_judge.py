@@ -16,7 +16,7 @@ from judge.metric import Metric, ScoredOutcome
 from judge.metrics.coverage import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance import Relevance
-from judge.text.citations import page_number, tagged_claims, untagged_segments
+from judge.text.citations import page_number, read_citations
 from judge.text.passages import stem
 from judge.text.words import content_words, sentences, words
 from schemas import JudgeTask
@@ -116,8 +116,8 @@ def _item_that_holds(part: str, said: Sequence[str], reference: str, answer: str
 
 
 def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
-    tagged = tagged_claims(answer)
-    untagged = untagged_segments(answer)
+    cited = read_citations(answer)
+    tagged, untagged = cited.claims, cited.untagged
     yield relevance_reply([])
     for with_untagged in (False, True):
         others = [_claim(one.text, (), None, None) for one in untagged] if with_untagged else []

@@ -37,14 +37,7 @@ from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.metrics.replies import extract_verdict
 from judge.metrics.scoring import exact_text, half_up, relevance_cap
 from judge.offline.rules import coverage_evidence, judge_messages, relevance_evidence
-from judge.text.citations import (
-    page_number,
-    read_sources,
-    tagged_claims,
-    unread_citations,
-    untagged_segments,
-    without_tags,
-)
+from judge.text.citations import page_number, read_citations, read_sources
 from judge.text.normal import TextIndex, is_blank, neutralize
 from judge.text.passages import stem
 from judge.text.printable import printable, reason_of
@@ -63,9 +56,9 @@ NAMED: Final = Citing(names=(("doc-3", 3), ("handbook.pdf", 4), ("faq-returns", 
 
 def cited(answer: str, citing: Citing = USUAL) -> list[Any]:
     """Return its claims with their pages, the other segments, what is unread, and the text without tags."""
-    claims = [[claim.text, list(claim.pages)] for claim in tagged_claims(answer, citing)]
-    others = [segment.text for segment in untagged_segments(answer, citing)]
-    return [claims, others, list(unread_citations(answer, citing)), without_tags(answer, citing).split()]
+    read = read_citations(answer, citing)
+    claims = [[claim.text, list(claim.pages)] for claim in read.claims]
+    return [claims, [one.text for one in read.untagged], [*read.unread], read.text.split()]
 
 
 def quoted_from(text: str, quotation: str) -> list[str] | None:

@@ -20,7 +20,7 @@ from judge.metrics.code import CodeMetric
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import BUILT_IN, build_metric, metric_names
 from judge.metrics.replies import extract_object
-from judge.text.citations import cited_pages, page_number, tagged_claims, untagged_segments, without_tags
+from judge.text.citations import page_number, read_citations
 from judge.text.normal import (
     TextIndex,
     is_blank,
@@ -261,10 +261,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "words": words,
     "word texts": word_texts,
     "content words": content_words,
-    "claims": tagged_claims,
-    "segments": untagged_segments,
-    "cited pages": cited_pages,
-    "without tags": without_tags,
+    "claims": read_citations,
     "a page's name": page_number,
     "redaction": _REDACTOR.redact,
     "reply": _extracted,
@@ -305,7 +302,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "estimated tokens": estimated_tokens,
     "valid JSON": lambda text: CodeMetric("m", "json_valid").prepare(make_task("m", answer=text)),
     "a pattern of RE2": lambda text: _RE2.prepare(make_task("m", answer=text)),
-    "cited names": lambda text: cited_pages(text, _NAMED_PAGES),
+    "cited names": lambda text: read_citations(text, _NAMED_PAGES),
     "a completion": _completion,
     "a refusal": _refused,
     "a length of time": lambda text: duration_seconds(text[:64]),

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judge.text.citations import (
-    cited_pages,
-    page_key,
-    page_number,
-    tagged_claims,
-    untagged_segments,
-    without_tags,
-)
+from judge.text.citations import page_key, page_number, read_citations
 from judge.text.normal import TextIndex, is_blank, neutralize, normalise, quoted
 from judge.text.printable import printable, reason_of
 from judge.text.quotations import Quotable
@@ -124,13 +117,13 @@ TAGS_PIECES = st.lists(
     ],
 )
 def test_hostile_numbers_are_bounded(tag: str, first: int, count: int) -> None:
-    (claim,) = tagged_claims(f"A. {tag}")
+    (claim,) = read_citations(f"A. {tag}").claims
     assert (claim.pages[0], len(claim.pages)) == (first, count)
 
 
 def test_all_ranges_of_an_answer_are_bounded_together() -> None:
     """Above the limit of an answer each range counts as its first page."""
-    claims = tagged_claims("\n".join(f"A. [Pages {n}-{n + 998}]" for n in range(1000)))
+    claims = read_citations("\n".join(f"A. [Pages {n}-{n + 998}]" for n in range(1000))).claims
     assert len(claims) == 1000
     assert sum(len(claim.pages) for claim in claims) <= MAX_ANSWER_PAGES + 1000
     assert claims[-1].pages == (999,)
@@ -138,7 +131,8 @@ def test_all_ranges_of_an_answer_are_bounded_together() -> None:
 
 @given(TAGS_PIECES | st.text())
 def test_every_claim_has_its_offsets(answer: str) -> None:
-    tagged, untagged = tagged_claims(answer), untagged_segments(answer)
+    read = read_citations(answer)
+    tagged, untagged = read.claims, read.untagged
     both = sorted((*tagged, *untagged), key=lambda claim: claim.start)
     end = 0
     for claim in both:
@@ -167,14 +161,15 @@ def test_names_are_compared_without_case_and_separators() -> None:
 @given(st.text(alphabet="[]()\u3010\u3011 1aP-,:^\n\u2020page.Source", max_size=60))
 def test_nothing_breaks_it_in_citations(answer: str) -> None:
     for citing in (USUAL, NAMED, Citing(pattern=r"a(\d)")):
-        for claim in (*tagged_claims(answer, citing), *untagged_segments(answer, citing)):
+        read = read_citations(answer, citing)
+        for claim in (*read.claims, *read.untagged):
             assert answer[claim.start : claim.end] == claim.text
-        assert len(without_tags(answer, citing)) == len(answer)
+        assert len(read.text) == len(answer)
 
 
 def test_a_pattern_of_any_shape_reads_in_linear_time() -> None:
     citing = Citing(pattern=r"<<(?:(\d+)|(?:a+)+b)>>")
-    assert cited_pages(f"A is b <<7>>. C is d <<{'a' * 10_000}>>.", citing) == (7,)
+    assert read_citations(f"A is b <<7>>. C is d <<{'a' * 10_000}>>.", citing).pages == (7,)
 
 
 def test_an_exact_quotation_is_found_at_all_its_places() -> None:
