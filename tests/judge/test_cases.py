@@ -38,12 +38,12 @@ from judge.metrics.replies import extract_verdict
 from judge.metrics.scoring import exact_text, half_up, relevance_cap
 from judge.offline.rules import coverage_evidence, judge_messages, relevance_evidence
 from judge.text.citations import page_number, read_citations, read_sources
-from judge.text.normal import TextIndex, is_blank, neutralize
-from judge.text.passages import stem
+from judge.text.normal import TextIndex, is_blank, neutralize, quoted
+from judge.text.passages import contradiction_between, passage, stem
 from judge.text.printable import printable, reason_of
 from judge.text.quotations import Quotable
 from judge.text.redaction import Redactor
-from judge.text.tags import USUAL, Citing
+from judge.text.tags import USUAL, Citing, normal_name
 from judge.text.words import content_words, sentences, words
 from schemas import Scored
 from tests.judge.tasks import task_for
@@ -68,6 +68,18 @@ def quoted_from(text: str, quotation: str) -> list[str] | None:
         return None
     assert found.kind == "joined" or text[found.start : found.end] == found.words
     return [found.kind, found.words]
+
+
+def found_without_tags(text: str, quotation: str) -> str | None:
+    found = Quotable(text, read=read_citations(text).text).find(quotation)
+    return None if found is None else found.words
+
+
+def differs(words: str, its_sentences: str, stated: str, stated_sentences: str) -> str | None:
+    """Return how a source contradicts what is stated, each with the sentences around it."""
+    source, claim = map(passage, (words, its_sentences)), map(passage, (stated, stated_sentences))
+    found = contradiction_between((*source,), (*claim,))  # type: ignore[arg-type]  # pairs
+    return None if found is None else found.kind
 
 
 def found_in(text: str, span: str) -> str | None:
@@ -167,6 +179,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "cited": cited,
     "cited, with named documents": lambda answer: cited(answer, NAMED),
     "completion": completed,
+    "contradiction": differs,
     "content words": lambda text: [text[word.start : word.end] for word in content_words(text)],
     "examples of a pack": example_findings,
     "exact": lambda number: exact_text(Fraction(number)),
@@ -178,6 +191,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     ),
     "length of time": duration_seconds,
     "neutralize": neutralize,
+    "normal name": normal_name,
     "offline coverage": lambda reference, answer: coverage_evidence(reference=reference, answer=answer),
     "offline relevance": offline_claims,
     "offline relevance, a page missing": partial(offline_claims, missing=True),
@@ -185,7 +199,11 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "offline verdict of a pack": offline_verdict,
     "page number": page_number,
     "printable": printable,
+    "places": lambda text, span: [[*place] for place in TextIndex(text).find_all(span)],
     "quotation": quoted_from,
+    "quotation beside tags": found_without_tags,
+    "quotation, its places": lambda text, span: [[*one.place] for one in Quotable(text).find_all(span)],
+    "quoted": quoted,
     "rate limits": limits_of,
     "reason": reason,
     "redact": lambda kind, text: Redactor([kind]).redact(text),

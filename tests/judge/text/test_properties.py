@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from judge.text.citations import page_key, page_number, read_citations
-from judge.text.normal import TextIndex, is_blank, neutralize, normalise, quoted
+from judge.text.normal import TextIndex, is_blank, neutralize, normalise
 from judge.text.printable import printable, reason_of
 from judge.text.quotations import Quotable
-from judge.text.tags import MAX_ANSWER_PAGES, MAX_PAGE, MAX_RANGE_PAGES, USUAL, Citing, normal_name
+from judge.text.tags import MAX_ANSWER_PAGES, MAX_PAGE, MAX_RANGE_PAGES, USUAL, Citing
 from judge.text.words import sentences
 from tests.streams.results import failed, unscored
 
@@ -26,10 +26,6 @@ MESSY = st.text(
         ),
     max_size=40,
 )  # fmt: skip
-
-
-def test_all_places_are_found_and_none_overlaps() -> None:
-    assert list(TextIndex("a a a a b").find_all("A A")) == [(0, 3), (4, 7)]
 
 
 @given(MESSY, MESSY, MESSY)
@@ -79,11 +75,6 @@ def test_a_neutral_text_stays_and_reads_like_the_original(text: str) -> None:
     assert neutralize(clean) == clean
     clean.encode()
     assert normalise(clean) == normalise(text)
-
-
-def test_a_quotation_is_short_and_on_one_line() -> None:
-    assert quoted("a\nb\x00\u202ec") == '"a b c"'
-    assert quoted("x" * 500) == '"' + "x" * 119 + '…"'
 
 
 @given(MESSY | st.text())
@@ -153,11 +144,6 @@ def test_the_canonical_name_is_read_back(page: int) -> None:
 NAMED = Citing(names=(("doc-3", 3), ("handbook.pdf", 4), ("faq-returns", 5)))
 
 
-def test_names_are_compared_without_case_and_separators() -> None:
-    assert normal_name(" My_Doc 3 ") == normal_name("my-doc-3")
-    assert len(normal_name("x" * 10_000)) == 200
-
-
 @given(st.text(alphabet="[]()\u3010\u3011 1aP-,:^\n\u2020page.Source", max_size=60))
 def test_nothing_breaks_it_in_citations(answer: str) -> None:
     for citing in (USUAL, NAMED, Citing(pattern=r"a(\d)")):
@@ -170,18 +156,6 @@ def test_nothing_breaks_it_in_citations(answer: str) -> None:
 def test_a_pattern_of_any_shape_reads_in_linear_time() -> None:
     citing = Citing(pattern=r"<<(?:(\d+)|(?:a+)+b)>>")
     assert read_citations(f"A is b <<7>>. C is d <<{'a' * 10_000}>>.", citing).pages == (7,)
-
-
-def test_an_exact_quotation_is_found_at_all_its_places() -> None:
-    places = [found.place for found in Quotable("A b. A b. A b.").find_all("A b.")]
-    assert places == [(0, 4), (5, 9), (10, 14)]
-
-
-def test_a_text_may_be_read_without_its_tags() -> None:
-    text = "It is tall. [Page 1] It is old."
-    found = Quotable(text, read=text.replace("[Page 1]", " " * 8)).find("It is tall. It is old.")
-    assert found is not None
-    assert found.words == text[:-1]
 
 
 QUOTATIONS_WORDS = st.lists(st.sampled_from(

@@ -23,15 +23,6 @@ def contradiction(stated: str, source: str) -> Contradiction | None:
     return contradiction_between(part(source, source), part(stated, stated))
 
 
-def test_the_pairs() -> None:
-    differ, same = PAIRS["differ"], PAIRS["same"]
-    assert len(differ) + len(same) >= 60
-    assert abs(len(differ) - len(same)) <= 10
-    assert {pair[0] for pair in (*differ, *same)} == {
-        "English", "German", "French", "Spanish", "Turkish", "Arabic",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("language", "one", "other", "kind"), PAIRS["differ"])
 def test_contradictions_are_found_in_both_directions(language: str, one: str, other: str, kind: str) -> None:
     for stated, source in ((one, other), (other, one)):
@@ -52,32 +43,6 @@ def test_no_sentence_contradicts_itself(pair: list[str]) -> None:
         assert contradiction(sentence, sentence) is None
 
 
-def test_a_number_that_the_passage_has_elsewhere_is_no_contradiction() -> None:
-    claim = part("Line B opened in 1995.", "Line B opened in 1995.")
-    page = "Line B opened in 1990. Line B opened in 1995 after a rebuild."
-    assert contradiction_between(claim, part("Line B opened in 1990.", page)) is None
-    alone = part("Line B opened in 1990.", "Line B opened in 1990.")
-    found = contradiction_between(claim, alone)
-    assert found is not None
-    assert found.kind == "dates_differ"
-
-
-def test_a_negation_that_was_cut_off_counts() -> None:
-    """The polarity is that of the whole sentence."""
-    whole = "It is a myth that the drug is safe, it is not so."
-    assert contradiction_between(
-        part("the drug is safe", whole), part("The drug is not safe.", "The drug is not safe.")
-    ) is None  # fmt: skip
-
-
-def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
-    reference = "The maximum dose is 500 mg."
-    answer = "The maximum dose is 500 g."
-    found = contradiction_between(part(reference, reference), part("The maximum dose is", answer))
-    assert found is not None
-    assert found.kind == "units_differ"
-
-
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_nothing_breaks_it(one: str, other: str) -> None:
     contradiction(one, other)
@@ -91,10 +56,3 @@ def test_a_number_written_in_another_way_is_the_same(number: int, unit: str) -> 
     grouped = f"{number:,}"
     for written in (grouped, grouped.replace(",", "\u202f"), arabic):
         assert contradiction(f"The sum is {written} {unit} now.", f"The sum is {number} {unit} now.") is None
-
-
-def test_the_same_number_in_another_unit_needs_like_words() -> None:
-    found = contradiction("Patients should take 500 g a day.", "Patients should take 500 mg a day.")
-    assert found is not None
-    assert found.kind == "units_differ"
-    assert contradiction("Boil the pasta for 5 minutes.", "The drive takes 5 hours.") is None
