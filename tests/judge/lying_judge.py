@@ -1,8 +1,4 @@
-"""An adversarial judge: it returns the reply with the highest score that verification lets pass.
-
-It reads the fenced event as any judge does, builds candidate replies from spans of the texts, scores each
-with the project's own verification and returns the best.
-"""
+"""An adversarial judge: of replies built from spans of the event, the one that verification scores best."""
 
 from __future__ import annotations
 
@@ -28,16 +24,11 @@ MAX_WORDS = 40
 
 
 def lying_chat(*, unmarked: bool = True) -> ScriptedChat:
-    """The adversarial judge as an endpoint.
-
-    Args:
-        unmarked: Whether it wants no suspicion on its verdict.
-    """
+    """The adversarial judge as an endpoint; `unmarked`: it wants no suspicion on its verdict."""
     return ScriptedChat(lambda request: lie(request, unmarked=unmarked), endpoint="liar", model="liar-1")
 
 
 def lie(request: ChatRequest, *, unmarked: bool) -> str:
-    """The reply with the highest score for a built-in metric in evidence mode."""
     sections = parse_fenced(request.messages[1].content)  # the first user turn, also in a repair request
     question, answer = sections["question"], sections["answer"]
     metric: Metric
@@ -116,8 +107,8 @@ def _item_that_holds(part: str, said: Sequence[str], reference: str, answer: str
 
 
 def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
-    cited = read_citations(answer)
-    tagged, untagged = cited.claims, cited.untagged
+    read = read_citations(answer)
+    tagged, untagged = read.claims, read.untagged
     yield relevance_reply([])
     for with_untagged in (False, True):
         others = [_claim(one.text, (), None, None) for one in untagged] if with_untagged else []
@@ -129,18 +120,12 @@ def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
                     page, words_there = _best_page(span, one.pages, pages)
                     claims.append(_claim(span, one.pages, page, words_there))
             yield relevance_reply([*claims, *others])
-        for part in (0, 1):
-            yield relevance_reply(
-                [
-                    *(
-                        _claim(one.text, one.pages, page, text if part == 0 else text[: len(text) // 2])
-                        for one in tagged
-                        for page, text in pages.items()
-                        if page in one.pages
-                    ),
-                    *others,
-                ]
-            )
+        cited = [(one, page, pages[page]) for one in tagged for page in pages if page in one.pages]
+        for parts in (1, 2):
+            whole = [
+                _claim(one.text, one.pages, page, text[: len(text) // parts]) for one, page, text in cited
+            ]
+            yield relevance_reply([*whole, *others])
     if not tagged:
         yield relevance_reply(
             [_claim(answer.strip(), tuple(pages), page, text) for page, text in pages.items()]

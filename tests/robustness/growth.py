@@ -1,6 +1,4 @@
-"""Measures how the time of a function grows with the size of a text, as a ratio that is independent of the
-machine.
-"""
+"""Measures how the time of a function grows with the size of a text, as a ratio on any machine."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tests.robustness.expressions import (
     modules_with_expressions,
 )
 from tests.robustness.readers import READERS
-from tests.robustness.targets import SEEDS, TARGETS, seeds
+from tests.robustness.targets import TARGETS, seeds
 
 WHOLE: Final = os.environ.get("HOSTILE", "") == "whole"
 """`make fuzz` runs every text through every reader; `make test` former failures and the worst of
@@ -65,7 +65,6 @@ def _steep(function: Callable[[str], object], texts: tuple[str, ...]) -> list[st
 
 @pytest.mark.parametrize("module", modules_with_expressions())
 def test_expressions_read_in_proportion(module: str) -> None:
-    """Every expression of the packages takes linear time as its module uses it."""
     texts = tuple(corpus.TEXTS) if WHOLE else (*_USUAL, *corpus.PLAIN)
     for one in expressions():
         if one.module == module:
@@ -78,9 +77,6 @@ def _read(expression: Expression, text: str) -> object:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_reads_in_proportion(name: str) -> None:
-    """Decoding, redaction, tags, sentences, prompts, fitting, replies, verification and display take linear
-    time.
-    """
     usual: tuple[str, ...] = (*_READ, *_MANY) if "200" in name or "every" in name else _READ
     if name in _ON_MORE:
         usual = (*_READ, *_REPEATED, *corpus.PLAIN)
@@ -122,8 +118,6 @@ repetition."""
 
 
 def test_the_measure_tells_a_square() -> None:
-    """The measure detects quadratic time and accepts linear time."""
-
     def squared(text: str) -> int:
         return sum(1 for place in range(0, len(text), 4) for _ in range(0, place, 4))
 
@@ -164,8 +158,3 @@ def changed(draw: st.DrawFn, target: str) -> bytes:
 def test_mutated_seeds_give_a_result_or_an_expected_error(target: str) -> None:
     options = settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
     options(given(changed(target) | st.binary(max_size=200))(TARGETS[target]))()
-
-
-def test_the_corpus_stays_small() -> None:
-    """People read the seeds."""
-    assert sum(path.stat().st_size for path in SEEDS.rglob("*") if path.is_file()) < 100_000

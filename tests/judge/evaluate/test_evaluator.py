@@ -76,8 +76,7 @@ async def test_nothing_to_judge_costs_no_call() -> None:
     result, chat = await judged(answer=" ")
     assert isinstance(result, Unscored)
     assert (result.reason, result.cost_usd, result.times.judge_seconds) == ("missing_input", 0.0, None)
-    assert result.judge is None
-    assert not chat.requests
+    assert (result.judge, chat.requests) == (None, [])
 
 
 async def test_evidence_and_corrections_reach_the_result() -> None:

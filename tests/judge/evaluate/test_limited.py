@@ -4,22 +4,21 @@ import asyncio
 import os
 import signal
 import time
-from dataclasses import dataclass
 
 import pytest
 
-from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate import limited
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import GuardedMetric, TextLimits
-from judge.metric import Inputs, Outcome, ScoredOutcome
+from judge.metric import Outcome, ScoredOutcome
+from judge.metrics.packs.metric import PackMetric
 from judge.metrics.registry import build_metric
 from judge.metrics.replies import MAX_REPLY_CHARS
 from judge.text.redaction import KINDS, Redactor
-from schemas import Failed, Scored
-from tests.judge.tasks import make_task
+from schemas import Failed, JudgeTask, Scored
+from tests.judge.tasks import TONE, make_task
 
 LONG = limited.INLINE_BYTES + 1
 MIB = 1024 * 1024
@@ -110,24 +109,11 @@ async def test_a_function_that_cannot_be_pickled_has_the_same_time_limit() -> No
         await limited.run_limited(LONG, 0.05, lambda: time.sleep(0.5))
 
 
-@dataclass(frozen=True)
-class Endless:
-    """A metric whose `interpret` does not end for one reply."""
+class Endless(PackMetric):
+    """Its `interpret` does not end for one reply."""
 
-    name: str = "endless"
-    score_range: tuple[int, int] = (1, 5)
-    mode: str = "verbatim"
-    prompt_hash: str = "0" * 12
-    schema_hash: str = "none"
-    scoring_version: str = "endless-1"
-
-    def select(self, event: object) -> Inputs:
-        raise NotImplementedError
-
-    def prepare(self, _: object) -> ChatRequest:
-        return ChatRequest(())
-
-    def interpret(self, _: object, reply: str) -> Outcome:
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        del task
         while reply == "hostile " * LONG:
             pass
         return ScoredOutcome({"score": 3}, 3)
@@ -136,7 +122,7 @@ class Endless:
 @pytest.mark.slow
 async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
     chat = ScriptedChat(["hostile " * LONG, "honest " * LONG])
-    judge = Evaluator(Endless(), chat, verification_seconds=5)  # type: ignore[arg-type]  # its mode is a text
+    judge = Evaluator(Endless("endless", TONE.pack, score_range=(1, 5)), chat, verification_seconds=5)
     first = await judge.judge(make_task("endless"))
     assert isinstance(first, Failed)
     assert first.error_type == "verification_timeout"

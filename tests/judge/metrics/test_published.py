@@ -1,6 +1,4 @@
-"""Arbitrary events and replies give results that conform to the published schema, or the project's own
-errors.
-"""
+"""Arbitrary events and replies give results that conform to the published schema."""
 
 from __future__ import annotations
 
@@ -70,7 +68,6 @@ OBJECTS = st.dictionaries(st.sampled_from(KEYS), ANY_JSON, max_size=8)
 
 
 def _or_odd(good: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """The good value 19 times out of 20, else a scalar."""
     return st.integers(0, 19).flatmap(lambda number: good if number else SCALARS)
 
 
@@ -129,7 +126,6 @@ REPLIES = (
 
 
 def _fitting(name: str) -> st.SearchStrategy[str]:
-    """Replies in the form that a metric expects, with random parts."""
     form: st.SearchStrategy[Any] = NEAR_VERBATIM
     if name in {"coverage", "redacted"}:
         form = _near_coverage()
