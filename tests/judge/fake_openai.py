@@ -48,7 +48,6 @@ def completed(
     tokens: tuple[int, int] = (5, 2),
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
-    """A reply with a chat completion and these input and output tokens."""
     usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
     body = completion(content, model=model, usage=usage)
     return web.Response(body=body, content_type="application/json", headers=headers)
@@ -77,7 +76,7 @@ class Answer:
 
 @dataclass(slots=True)
 class FakeOpenAI:
-    """Records requests and gives scripted replies; the last reply repeats."""
+    """Gives scripted replies; the last one repeats."""
 
     answers: list[Answer] = field(default_factory=lambda: [Answer()])
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -123,7 +122,6 @@ class FakeOpenAI:
 async def serving_completions(
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]], *more: web.RouteDef, **runner_options: Any
 ) -> AsyncIterator[str]:
-    """Let a handler answer requests for completions; yields the base URL."""
     app = web.Application(client_max_size=100_000_000)
     app.add_routes([web.post("/v1/chat/completions", answer), *more])
     async with on_loopback(app, **runner_options) as address:

@@ -9,7 +9,6 @@ Json = dict[str, Any]
 
 
 def listed_item(span: str, answer_span: str | None, *, name: str | None = None) -> Json:
-    """A fact, conclusion or term; matched if it has an answer span."""
     return {
         "item": span if name is None else name,
         "reference_span": span,

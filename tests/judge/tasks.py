@@ -80,8 +80,6 @@ TONE = pack_metric()
 
 
 class Told(PackMetric):
-    """A metric with a scripted outcome."""
-
     def __init__(self, outcome: Callable[[], Outcome]) -> None:
         super().__init__("told", TONE.pack, score_range=(1, 5))
         self._outcome = outcome

@@ -1,7 +1,9 @@
-"""What becomes of a text, of a reply or of its headers: each line of `cases.jsonl` is a case of one function.
+"""What becomes of a text, of a reply or of its headers, and of an event judged by a metric.
 
-`python -m tests.judge.test_cases` writes what the cases give today; read the difference before you
-commit it.
+Each line of `cases.jsonl` is a case of one function. One of `metrics/cases` has the metric, the texts of the
+event where they differ from those of `make_task`, the reply, and what it gives: an outcome, a request (if
+there is no reply), or the text by which it is refused. `python -m tests.judge.test_cases` writes what the
+cases give today; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -9,29 +11,32 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, astuple
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, astuple, fields
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import pytest
+from pydantic import BaseModel
 
-from judge.chat import ChatMessage
+from judge.chat import ChatMessage, ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
-from judge.errors import EventError, InvalidVerdictError
+from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError
 from judge.evaluate.evaluator import Evaluator
-from judge.metric import ScoredOutcome, size_of
+from judge.metric import Metric, Outcome, ScoredOutcome, size_of
 from judge.metrics.base import Scale, outcome_on, read_scale
+from judge.metrics.code import CodeMetric
 from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.doubts import cannot_be_compared, claims_nothing
 from judge.metrics.packs.metric import example_warnings
 from judge.metrics.packs.pack import parse_pack
-from judge.metrics.prompting import fence
+from judge.metrics.prompting import fence, parse_fenced
 from judge.metrics.registry import build_metric
 from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.metrics.replies import extract_verdict
@@ -45,17 +50,19 @@ from judge.text.quotations import Quotable
 from judge.text.redaction import Redactor
 from judge.text.tags import USUAL, Citing, normal_name
 from judge.text.words import content_words, sentences, words
-from schemas import Scored
-from tests.judge.tasks import task_for
+from schemas import CoverageVerdict, JudgeTask, RelevanceVerdict, Scored
+from tests.judge.tasks import make_task, task_for
 from tests.streams.results import scored
 
-FILE: Final = Path(__file__).parent / "cases.jsonl"
-PAGE: Final = (FILE.parent / "page.txt").read_text("utf-8")
+FOLDER: Final = Path(__file__).parent
+FILES: Final = (FOLDER / "cases.jsonl", *sorted((FOLDER / "metrics" / "cases").glob("*.jsonl")))
+VERDICTS: Final[dict[str, type[BaseModel]]] = {"coverage": CoverageVerdict, "relevance": RelevanceVerdict}
+PAGE: Final = (FOLDER / "page.txt").read_text("utf-8")
+Json = dict[str, Any]
 NAMED: Final = Citing(names=(("doc-3", 3), ("handbook.pdf", 4), ("faq-returns", 5)))
 
 
 def cited(answer: str, citing: Citing = USUAL) -> list[Any]:
-    """Return its claims with their pages, the other segments, what is unread, and the text without tags."""
     read = read_citations(answer, citing)
     claims = [[claim.text, list(claim.pages)] for claim in read.claims]
     return [claims, [one.text for one in read.untagged], [*read.unread], read.text.split()]
@@ -134,7 +141,6 @@ def offline_claims(question: str, answer: str, pages: dict[str, str], *, missing
 
 
 def offline_reply(sections: dict[str, str], schema: str | None = None) -> str | None:
-    """Return the reply to a fenced event, if it is asked for a built-in schema or for none."""
     turns = [ChatMessage("system", "Judge."), ChatMessage("user", fence(sections))]
     schemas = {None: None, "coverage": COVERAGE_SCHEMA, "relevance": RELEVANCE_SCHEMA}
     return judge_messages(turns, schema=schemas[schema])
@@ -151,7 +157,6 @@ def completed(body: str) -> Any:
 
 
 def offline_verdict(text: str, score_range: tuple[int, int] | None = None) -> list[Any]:
-    """Return the number of calls of the offline judge with a pack, and its verdict."""
     pack = parse_pack(text.encode(), dialect="markdown", origin="p")
     metric = build_metric("tone", pack=pack, score_range=score_range or pack.score_range)
     chat = ScriptedChat(lambda one: judge_messages(one.messages, schema=one.response_schema) or "")
@@ -161,7 +166,6 @@ def offline_verdict(text: str, score_range: tuple[int, int] | None = None) -> li
 
 
 def on_scale(result: Any, ends: list[float], value: Any) -> Any:
-    """Return kind, score, value and reason of what a function gave, or how it is refused."""
     scale = (
         Scale((int(ends[0]), int(ends[1]))) if result == "integer" else read_scale(result, (ends[0], ends[1]))
     )
@@ -221,19 +225,80 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-def cases() -> Iterator[Any]:
-    for number, line in enumerate(FILE.read_text("utf-8").splitlines(), 1):
-        case = json.loads(line)
-        yield pytest.param(case, id=f"{number}: {case['of']}")
+def built(metric: Json) -> Metric:
+    if "check" in metric:
+        return CodeMetric("x", **metric)
+    pack = metric.get("pack")
+    if pack is not None:
+        metric = metric | {"pack": _pack(**pack)}
+    return build_metric(**metric)
 
 
-@pytest.mark.parametrize("case", [*cases()])
-def test_a_case_gives_what_its_line_says(case: dict[str, Any]) -> None:
-    assert FUNCTIONS[case["of"]](*case["given"]) == case["gives"]
+@cache
+def _pack(text: str, dialect: Any) -> Any:
+    return parse_pack(text.encode(), dialect=dialect, origin="pack")
+
+
+def task_of(metric: Metric, texts: Json) -> JudgeTask:
+    return JudgeTask.model_validate(make_task(metric.name).model_dump(exclude_none=True) | texts)
+
+
+def given_by(case: Json) -> Json:
+    try:
+        metric = built(case["metric"])
+        task = task_of(metric, case.get("event", {}))
+        found = metric.interpret(task, case["reply"]) if "reply" in case else metric.prepare(task)
+    except (EventError, JudgeConfigurationError) as error:
+        return {"refused": str(error)}
+    written: Json = orjson.loads(
+        orjson.dumps(_request(found) if isinstance(found, ChatRequest) else _outcome(found))
+    )
+    if written.get("verdict") and metric.name in VERDICTS and "value" not in written:
+        VERDICTS[metric.name].model_validate(written["verdict"])
+    return written
+
+
+def _request(request: ChatRequest) -> Json:
+    sections = parse_fenced(request.messages[-1].content)
+    messages = [f"{turn.role}: {turn.content}" for turn in request.messages]
+    schema = request.response_schema
+    return {
+        "request": sections or messages,
+        "schema": None if schema is None else schema.name,
+        "max_output_tokens": request.max_output_tokens,
+    }
+
+
+def _outcome(outcome: Outcome) -> Json:
+    written = {one.name: getattr(outcome, one.name) for one in fields(outcome)}
+    for name in ("corrections", "suspicions"):
+        written[name] = [[one.kind, one.detail] for one in written[name]]
+    written["verdict"] = None if written["verdict"] is None else dict(written["verdict"])
+    return {name: value for name, value in written.items() if value not in (None, []) and value != "integer"}
+
+
+def result_of(case: Json) -> Any:
+    return FUNCTIONS[case["of"]](*case["given"]) if "of" in case else given_by(case)
+
+
+def lines(path: Path) -> list[Json]:
+    return [json.loads(line) for line in path.read_text("utf-8").rstrip("\n").split("\n")]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=f"{path.stem}-{number}: {case.get('of') or case['case']}")
+        for path in FILES
+        for number, case in enumerate(lines(path), 1)
+    ],
+)
+def test_a_case_gives_what_its_line_says(case: Json) -> None:
+    assert result_of(case) == case["gives"]
 
 
 if __name__ == "__main__":
-    lines = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
-    FILE.write_text(
-        "".join(json.dumps(one | {"gives": FUNCTIONS[one["of"]](*one["given"])}) + "\n" for one in lines)
-    )
+    for file in FILES:
+        # Texts of functions have lone surrogates.
+        given = [json.dumps(one | {"gives": result_of(one)}, ensure_ascii="of" in one) for one in lines(file)]
+        file.write_text("".join(f"{one}\n" for one in given), "utf-8")

@@ -56,6 +56,5 @@ def test_what_cannot_be_used_is_named_with_its_package_and_what_to_do(name: str)
 
 
 def test_an_installation_older_than_its_code_is_named() -> None:
-    """Entry points are written when judgestream is installed, not when its code changes."""
     with pytest.raises(ExtensionError, match=r"readers lacks judgestream's own: .* install it again"):
         names("judgestream.readers")

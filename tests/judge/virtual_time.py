@@ -27,8 +27,6 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop without input and output whose clock advances only when every task waits."""
-
     def __init__(self) -> None:
         self._jumping = _Jumping()
         super().__init__(self._jumping)
@@ -38,7 +36,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtually(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in virtual time; read the clock with `asyncio.get_running_loop().time`."""
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(coroutine)

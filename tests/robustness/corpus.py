@@ -120,5 +120,4 @@ def text(name: str, size: int) -> str:
 
 
 def as_json_text(value: str) -> bytes:
-    """The text as a JSON string, lone surrogates included."""
     return json.dumps(value).encode()

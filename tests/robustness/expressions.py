@@ -56,7 +56,6 @@ def modules() -> Iterator[ModuleType]:
 
 
 def modules_with_expressions() -> list[str]:
-    """The names of the modules that compile expressions, found without importing them."""
     files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
     found = [file for file in files if "re.compile(" in file.read_text("utf-8")]
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in found]
@@ -96,7 +95,6 @@ def expressions() -> list[Expression]:
 
 
 def compiled_at_import(tree: ast.Module) -> Iterator[ast.Call]:
-    """The calls of `re.compile` outside functions."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()

@@ -31,7 +31,6 @@ _FOLDER: Final = ROOT / ".cache" / "fuzz"
 
 
 def main() -> int:
-    """Run the selected targets; 1 if one broke."""
     parser = argparse.ArgumentParser()
     parser.add_argument("targets", nargs="*", choices=[[], *TARGETS], help="all by default")
     parser.add_argument("--seconds", type=int, default=60)

@@ -24,7 +24,6 @@ _TRIES: Final = 7
 def steepest(
     function: Callable[[str], object], name: str, *, sizes: Sequence[int] = SIZES
 ) -> tuple[float, str]:
-    """The largest ratio between the times of a text and its double, and its size."""
     worst, where = 0.0, "too fast to measure"
     for size in sizes:
         ratio, seconds = _ratio(function, name, size)

@@ -56,7 +56,6 @@ _AVRO: Final = AvroSchema('{"type": "array", "items": ["null", "string"]}')
 
 
 def traced(**attributes: str) -> None:
-    """A span of a model call with these attributes."""
     told = [
         {"key": f"gen_ai.{name.replace('_', '.')}", "value": {"stringValue": text}}
         for name, text in {"operation_name": "chat", **attributes}.items()
@@ -69,7 +68,6 @@ def traced(**attributes: str) -> None:
 
 
 def log_records(text: str) -> None:
-    """Different log records of one span, which are joined."""
     spans = [
         Span("1" * 32, "2" * 16, "", "", f"e{place}", "", {}, {"a": text[place : place + 40]}, is_log=True)
         for place in range(0, len(text), 40)
@@ -95,7 +93,6 @@ def _zigzag(number: int) -> bytes:
 
 
 def mapped(text: str) -> None:
-    """Words joined by a mapping expression."""
     document = {"id": "e", "q": [{"text": piece} for piece in text.split(" ")], "m": text}
     with contextlib.suppress(DecodeError):
         _MAPPED.decode(json.dumps(document).encode(), [], 0)

@@ -144,7 +144,6 @@ def _yaml(data: bytes) -> None:
 
 
 def _otlp(data: bytes) -> None:
-    """An OTLP request in either encoding."""
     for reader in (_TRACES, _SPANS):
         with contextlib.suppress(DecodeError):
             heads = {head.group for head in reader.heads(data)}
@@ -191,5 +190,4 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
 
 
 def seeds(target: str) -> list[bytes]:
-    """The seeds of a target: valid inputs and former failures."""
     return [path.read_bytes() for path in sorted((SEEDS / target).iterdir())]

@@ -139,7 +139,6 @@ def test_seeds_break_nothing(target: str) -> None:
 
 @st.composite
 def changed(draw: st.DrawFn, target: str) -> bytes:
-    """A seed with parts repeated, removed, replaced or moved."""
     data = draw(st.sampled_from(seeds(target)))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(data)))

@@ -21,8 +21,6 @@ statement."""
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An answer without content that tries to get a score."""
-
     id: str
     kind: str
     tries: str

@@ -48,7 +48,6 @@ def _score(result: Scored | Unscored | Failed) -> int:
 
 
 def test_the_corpus() -> None:
-    """The corpus has at least 60 attacks of all known kinds, with unique ids."""
     assert len(ATTACKS) >= 60
     assert max(Counter(attack.id for attack in ATTACKS).values()) == 1
     assert {attack.kind for attack in ATTACKS} == {
@@ -63,7 +62,6 @@ def test_the_corpus() -> None:
 @each_attack
 @each_metric
 def test_no_attack_leaves_its_fence(attack: Attack, metric: Metric) -> None:
-    """An attack changes no instruction; its answer stays one section without invisible characters."""
     request = metric.prepare(attack_task(metric, attack.answer))
     if not isinstance(request, ChatRequest):
         return  # the metric asks no judge
@@ -90,10 +88,7 @@ async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, me
 @each_attack_at_length
 @each_metric
 async def test_an_attack_gains_nothing_with_a_lying_judge(attack: Attack, metric: Metric) -> None:
-    """A lying judge's score above 1 is marked by a suspicion.
-
-    The exception is words of the page without a statement, which code cannot detect.
-    """
+    """Above 1 it is marked, but for words of the page without a statement, which code cannot detect."""
     task = attack_task(metric, attack.answer)
     limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
     assert _score(await Evaluator(metric, lying_chat()).judge(task)) <= limit
@@ -131,14 +126,12 @@ def test_an_attack_fills_in_nothing_in_a_pack(attack: Attack) -> None:
 
 @each_attack
 def test_an_attack_is_shown_on_one_harmless_line(attack: Attack) -> None:
-    """A quoted attack has no control or format characters, no line end and a bounded length."""
     line = quoted(attack.answer)
     assert not any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in line)
     assert len(line) <= 122
 
 
 def test_the_event_of_the_corpus_is_a_fair_one() -> None:
-    """The offline judge gives the correct answer 5."""
     metric = Coverage()
     task: JudgeTask = attack_task(metric, EVENT["reference"])
     request = metric.prepare(task)

@@ -120,7 +120,6 @@ def test_failures_are_logged_once_and_counted(tmp_path: Path, caplog: pytest.Log
 
 
 def test_texts_of_verdicts_are_their_owners_alone(tmp_path: Path) -> None:
-    """The file and its log can be read by their owner only, also a file of an earlier release."""
     path = tmp_path / "verdicts"
     path.touch(mode=0o644)
     cache = FileCache(path, 10)

@@ -187,7 +187,6 @@ def test_the_fingerprint_depends_on_the_evaluator_only() -> None:
 
 
 async def test_transport_parameters_are_sent_but_are_not_the_evaluator() -> None:
-    """Another tier or cache key sends the same prompt, and begins no new series."""
     sampling = {"temperature": 0, "seed": 7}
     transport = {"service_tier": "flex", "prompt_cache_key": "judge-1"}
     plain, chat = await judged(said('{"score": 4}'), parameters=sampling)
@@ -202,7 +201,6 @@ async def test_transport_parameters_are_sent_but_are_not_the_evaluator() -> None
     [({}, "94bdf7a6a8482998"), ({"temperature": 0, "seed": 7}, "af0a078d5706949a")],
 )
 def test_an_upgrade_keeps_running_series(parameters: dict[str, Any], fingerprint: str) -> None:
-    """Without transport parameters the fingerprint is that of the release before, byte for byte."""
     chat = ScriptedChat([], model="m-1")
     assert Evaluator(pack_metric(), chat, parameters=parameters).evaluator.fingerprint == fingerprint
 

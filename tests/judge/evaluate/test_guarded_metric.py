@@ -99,7 +99,6 @@ def test_page_names_and_labels_are_redacted_too() -> None:
 
 
 def test_a_context_is_bounded_before_anything_reads_it() -> None:
-    """The context is limited by its compared length: one ligature counts as 18 characters."""
     metric = guarded(Relevance(), limits=TextLimits(context=1_000), redact=False)
     fits = make_task("relevance", answer="So. [Page 1]", context={"Page-1": "a" * 990})
     assert isinstance(metric.prepare(fits), ChatRequest)
@@ -143,7 +142,6 @@ def test_without_the_engine_it_is_an_error_that_says_how_to_get_it() -> None:
 
 @NEEDS_ENGINE
 def test_names_are_replaced_as_they_are_written(model: str) -> None:
-    """Names are replaced after the other kinds, also across the parts of a long text."""
     redactor = Redactor(["names", "emails"], find_names=partial(guard.find_names, model=model))
     assert redactor.redact("Ada Lovelace (a@example.com) met Grace Hopper.") == "[name] ([email]) met [name]."
     text = "Ada Lovelace \u00e9crivit. " * 1_500  # 36,000 characters, four parts

@@ -110,8 +110,6 @@ async def test_a_function_that_cannot_be_pickled_has_the_same_time_limit() -> No
 
 
 class Endless(PackMetric):
-    """Its `interpret` does not end for one reply."""
-
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
         del task
         while reply == "hostile " * LONG:

@@ -64,7 +64,6 @@ def scored(metric: Metric, task: JudgeTask, reply: object) -> ScoredOutcome:
     [("coverage", (0, 5), "coverage-5"), ("relevance", (1, 5), "relevance-5")],
 )
 def test_names_ranges_and_versions_are_as_published(name: str, score_range: object, version: str) -> None:
-    """A built-in metric uses evidence mode by default; a pack makes it verbatim and sets its prompt hash."""
     metric = build_metric(name)
     assert (metric.name, metric.score_range, metric.mode) == (name, score_range, "evidence")
     assert metric.scoring_version == version
@@ -90,7 +89,6 @@ def test_the_rendered_prompt(metric: Metric, task: JudgeTask) -> None:
 
 
 def test_the_reply_limit_grows_with_the_reference_and_a_longer_one_is_too_long() -> None:
-    """3,000 bytes give about 40 items of 75 to 95 tokens; beyond 12,000 bytes nothing is asked."""
     limits = []
     for size in (1_000, 12_000):
         request = Coverage().prepare(coverage_task(reference="a" * size))
@@ -238,7 +236,6 @@ EVENT: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_a_library_metric_is_built_by_name(name: str) -> None:
-    """It fences its texts, of messages the instructions alone, sends a strict schema and fixes its range."""
     metric = build_metric(name)
     task = task_for(metric, **EVENT)
     assert [one.role for one in task.messages or ()] in ([], ["developer"])

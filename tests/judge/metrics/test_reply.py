@@ -103,7 +103,6 @@ KINDS: Mapping[str, tuple[str, int | None]] = {
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_malformed_reply_gives_no_wrong_score(kind: str, name: str) -> None:
-    """An unambiguous reply is read; any other fails, also after a repair turn."""
     metric = METRICS[name]
     reply, meant = KINDS[kind]
     result = asyncio.run(Evaluator(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named

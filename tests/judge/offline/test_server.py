@@ -48,7 +48,6 @@ async def post(server: OfflineJudge, body: Any, path: str = "/chat/completions")
 async def test_a_completion_has_openais_form(
     server: OfflineJudge, response_format: dict[str, Any] | None, user: dict[str, Any]
 ) -> None:
-    """Usage is a quarter of the characters, and the reply names the offline model, whatever was asked."""
     messages = [{"role": "system", "content": "S" * 4}, user]
     body = {"model": "gpt-x", "messages": messages, "response_format": response_format}
     status, reply = await post(server, body)
@@ -181,7 +180,6 @@ SCORES = {
 async def test_the_built_in_metrics_and_their_packs_are_judged(
     server: OfflineJudge, name: str, by_pack: bool
 ) -> None:
-    """Over HTTP, from task to result, for nothing."""
     raw = load_prompt(f"{name}.pack").encode()
     pack = parse_pack(raw, dialect="markdown", origin=name) if by_pack else None
     chat = OpenAIChat(endpoint="offline", model=server.model, base_url=server.base_url)

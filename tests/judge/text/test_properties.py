@@ -47,7 +47,6 @@ def _are_marks(pair: tuple[str, str]) -> bool:
 
 @given(MESSY | st.text())
 def test_texts_that_read_alike_have_one_form(text: str) -> None:
-    """Normalisation is idempotent and independent of Unicode composition and case."""
     form = normalise(text)
     assert normalise(form) == form
     for changed in (unicodedata.normalize("NFC", text), unicodedata.normalize("NFKC", text), text.casefold()):
@@ -113,7 +112,6 @@ def test_hostile_numbers_are_bounded(tag: str, first: int, count: int) -> None:
 
 
 def test_all_ranges_of_an_answer_are_bounded_together() -> None:
-    """Above the limit of an answer each range counts as its first page."""
     claims = read_citations("\n".join(f"A. [Pages {n}-{n + 998}]" for n in range(1000))).claims
     assert len(claims) == 1000
     assert sum(len(claim.pages) for claim in claims) <= MAX_ANSWER_PAGES + 1000

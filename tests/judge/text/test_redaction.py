@@ -20,7 +20,6 @@ MOST_MISSED, MOST_MISTAKEN = 3, 3
 
 
 def corpus(name: str) -> dict[str, list[str]]:
-    """Texts by kind, of a file beside this one."""
     texts: dict[str, list[str]] = yaml.safe_load(
         (Path(__file__).parent / f"redaction_{name}.yaml").read_text("utf-8")
     )
@@ -28,18 +27,16 @@ def corpus(name: str) -> dict[str, list[str]]:
 
 
 def _hidden(text: str) -> str:
-    """With a zero-width character in the middle."""
     middle = len(text) // 2
     return f"{text[:middle]}\u200b{text[middle:]}"
 
 
 def _wide(text: str) -> str:
-    """In full-width forms, as Japanese input methods write them."""
+    """As Japanese input methods write them."""
     return "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
 
 
 def _unbroken(text: str) -> str:
-    """With no-break spaces and another hyphen."""
     return text.replace(" ", "\u00a0").replace("-", "\u2011")
 
 
@@ -74,7 +71,6 @@ def _leaks(data: str, redacted: str) -> bool:
 
 
 def test_data_is_found_however_it_is_written() -> None:
-    """At most 3 of 300 texts leak data, in prose, logs, JSON, full-width forms and zero-width characters."""
     texts = {text: (kind, data) for kind, data, text in itertools.islice(positives(), 300)}
     assert len(texts) == 300
     assert {kind for kind, _ in texts.values()} == set(KINDS)
@@ -91,7 +87,6 @@ def test_texts_without_data_are_not_changed() -> None:
 
 
 def _missed(texts: Iterable[str]) -> list[str]:
-    """The texts of which a part between two `~` is left after redaction."""
     found = []
     for text in texts:
         parts = text.split("~")

@@ -23,8 +23,7 @@ async def polite(event: QAEvent) -> Score:
     return Score("polite" if is_polite else "curt", reason=f"{event.event_id} from {event.labels.get('app')}")
 
 
-def nothing(event: QAEvent) -> None:
-    """Returns no verdict."""
+def nothing(event: QAEvent) -> None: ...
 
 
 def sleeps(event: QAEvent) -> float:
@@ -61,7 +60,6 @@ def forks(event: QAEvent) -> int:
 
 
 def starts(event: QAEvent) -> int:
-    """Reads standard input and leaves a child process behind."""
     sys.stdin.read()
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]).pid
 

@@ -58,7 +58,6 @@ UNIT = Scale((0.0, 1.0), "number")
 def test_nothing_of_a_module_runs_until_the_metric_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The function is located without importing its module or packages; a missing name is an error."""
     package = tmp_path / "team_of_ours" / "quality"
     package.mkdir(parents=True)
     (package.parent / "__init__.py").write_text("raise SystemExit('imported')")

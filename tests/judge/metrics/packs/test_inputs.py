@@ -60,7 +60,6 @@ RECORDED = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
 
 @pytest.mark.parametrize("replay_id", [None, "r-1"])
 def test_a_task_has_the_time_the_trace_and_the_id_of_its_event(replay_id: str | None) -> None:
-    """Its time is that of its record, if it names none."""
     event = QAEvent(event_id="e", question="q", answer="a", context={"Page-1": "x"}, trace_id="0" * 32)
     task = build_task(
         event,
@@ -127,7 +126,6 @@ def test_every_input_is_bounded(name: str, event: dict[str, Any], told: str) -> 
     ],
 )
 def test_a_verdict_is_remembered_by_all_that_was_shown(event: dict[str, Any]) -> None:
-    """The cache key covers every shown input and no other label."""
     metric = metric_showing(*SHOWN)
     keys = {
         cache_key(task_for(metric, **one), fingerprint="f", context_tokens=None)

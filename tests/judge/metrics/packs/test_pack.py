@@ -74,7 +74,6 @@ def test_a_markdown_pack_is_read() -> None:
 
 
 def test_a_yaml_pack_is_read() -> None:
-    """Literal braces stay; the context is rendered as JSON with the names of its pages."""
     pack = yaml_pack(YAML_PACK)
     assert list(pack.score_range or ()) == [0, 10]
     assert pack.warnings == ()
@@ -210,9 +209,7 @@ def test_a_verdict_has_a_bounded_size() -> None:
 
 
 def test_position_bias_prefers_no_answer() -> None:
-    """A judge that always says "first" prefers each answer in about half of 400 events: 200 within 5 standard
-    errors of 10.
-    """
+    """Half of 400 events, within 5 standard errors of 10."""
     pack = _pack(None, user="{answer} {other_answer}", result="pairwise")
     metric, values = build_metric("better", pack=pack), []
     for number in range(400):
