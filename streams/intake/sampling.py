@@ -1,26 +1,19 @@
 """Sample events: randomness R, threshold T, rates by stratum, one event's decision and its probability. Pure.
 
 An event is kept iff R >= T, 56 bits each; its inclusion probability is then exactly (2^56 - T) / 2^56. Rule
-and entries (`ot=rv:...;th:...`) are those of OpenTelemetry's specification of consistent probability sampling
-and of tracestate handling. So a redelivered event gets the same decision, and raising a rate never drops an
-event that was kept.
+and entries (`ot=rv:...;th:...`) are those of OpenTelemetry's specifications of consistent probability
+sampling and of tracestate. So a redelivered event gets the same decision, and raising a rate drops no event.
 
-R is, in this order: the `rv` value of the `ot` entry in tracestate (14 hexadecimal digits); the last 14
-digits of the trace id, unless the id is all zeros, which W3C Trace Context calls invalid; the first seven
-bytes, big endian, of SHA-256 over the event id in UTF-8. With `record_key` it is the hash of the record's key
-instead, so that all events with one key get the same decision; a record without a key (or with an empty one)
-uses the list above. Malformed trace context is ignored, because the event matters more than its trace.
+R is, in this order: the `rv` value of tracestate; the last 14 digits of the trace id; the first seven bytes,
+big endian, of SHA-256 over the event id in UTF-8. With `record_key` it is the hash of the record's key, if it
+has one. Malformed trace context is ignored, because the event matters more than its trace.
 
-Earlier sampling (`upstream`): an event of a trace that a sampler kept with threshold T0 (the `th` value of
-the `ot` entry) is included with a lower probability than our rate. `equalize` keeps iff R >= max(T0, T1), so
-that the inclusion probability is (2^56 - max(T0, T1)) / 2^56; `proportional` applies our rate to the events
-that arrive, so that it is the product of both; `ignore` does not read T0, which is correct if the topic holds
-all answers, also those of unsampled traces. If R < T0, the upstream sampler did not decide by this R, and T0
-is treated as unknown.
-
-A probability that a producer states (`sampling_probability`) does not include its randomness. R is then a
-separate hash of the event id, independent of the upstream decision: `equalize` keeps iff R >= T(p1/p0), with
-probability min(p0, p1); `proportional` iff R >= T(p1), with probability p0 * p1.
+Earlier sampling (`upstream`) with threshold T0 (the `th` value): `equalize` keeps iff R >= max(T0, T1), with
+probability (2^56 - max(T0, T1)) / 2^56; `proportional` applies our rate to the events that arrive, with the
+product of both; `ignore` is correct if the topic holds all answers. If R < T0, the upstream sampler did not
+decide by this R, and T0 is unknown. A probability p0 that a producer states (`sampling_probability`) comes
+without its randomness. R is then a separate hash of the event id: `equalize` keeps iff R >= T(p1/p0), with
+probability min(p0, p1); `proportional` iff R >= T(p1), with p0 * p1.
 """
 
 from __future__ import annotations
@@ -39,9 +32,7 @@ from schemas.base import CLUSTERED_POLICY, DEFAULT_STRATUM, SamplingKey, Upstrea
 
 RANDOM_BITS: Final = 56
 RANGE: Final = 1 << RANDOM_BITS
-"""Number of values of R."""
-_DIGITS: Final = 14
-"""Hexadecimal digits of 56 bits."""
+_DIGITS: Final = RANDOM_BITS // 4
 NO_TRACE: Final = "0" * 32
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _THRESHOLD_VALUE: Final = re.compile(r"[0-9a-f]{1,14}", re.ASCII)
@@ -51,10 +42,7 @@ SkipReason = Literal["filtered", "not_sampled"]
 
 
 def threshold(rate: Fraction | float) -> int:
-    """Return the threshold T of a rate: from 0 (keep all) to 2^56 (keep none).
-
-    The number of kept values is p * 2^56 rounded up, so that no positive rate becomes 0.
-    """
+    """Return T of a rate, from 0 (keep all) to 2^56 (none), rounded so that no positive rate keeps none."""
     exact = Fraction(rate)
     if not 0 <= exact <= 1:
         raise ValueError(f"rate must be from 0 to 1, got {rate}; choose a share")
@@ -62,7 +50,6 @@ def threshold(rate: Fraction | float) -> int:
 
 
 def probability(threshold_: int) -> Fraction:
-    """Return the exact inclusion probability of a threshold."""
     return Fraction(RANGE - threshold_, RANGE)
 
 
@@ -75,18 +62,15 @@ def trace_randomness(trace_id: str | None, tracestate: str | None) -> int | None
 
 
 def hashed_randomness(identity: bytes) -> int:
-    """Return R of an identity: the first seven bytes of its SHA-256, big endian."""
     return int.from_bytes(sha256(identity).digest()[:7], "big")
 
 
 def event_randomness(event_id: str, trace_id: str | None, tracestate: str | None) -> int:
-    """Return R of an event: from its trace context, else from its id."""
     traced = trace_randomness(trace_id, tracestate)
     return hashed_randomness(event_id.encode()) if traced is None else traced
 
 
 def random_value(tracestate: str | None) -> int | None:
-    """Return the explicit randomness of a tracestate; None without a valid one."""
     value = _ot_value(tracestate, "rv")
     return int(value, 16) if value is not None and _RANDOM_VALUE.fullmatch(value) else None
 
@@ -127,16 +111,11 @@ class Before:
             return threshold(min(Fraction(1), rate / share))
         return max(self.threshold, threshold(rate))
 
-    @property
-    def share(self) -> Fraction:
-        """Factor for the probability that R's threshold gives."""
-        return probability(self.threshold) if self.independent else Fraction(1)
-
 
 def inclusion(threshold_: int, before: Before | None) -> Fraction:
     """Return the exact inclusion probability of a threshold, combined with earlier sampling."""
     here = probability(threshold_)
-    return here if before is None else here * before.share
+    return here * probability(before.threshold) if before is not None and before.independent else here
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,43 +143,26 @@ class Decision:
 
     @property
     def probability(self) -> Fraction:
-        """Exact inclusion probability of the event, including earlier sampling."""
         return inclusion(self.threshold, self.before)
 
     def for_metric(self, rate: Fraction | float) -> Decision:
-        """Decide for one metric, whose rate is a share of the sampled events.
-
-        The same R is compared with the threshold of the product of both rates, so a metric keeps a subset of
-        the sampled events, and the probability is that of the event for this metric.
-        """
-        if rate == 1:
-            return self
-        return self._at(self.rate * Fraction(rate), self.policy)
+        """Decide for a metric whose rate is a share of the sampled events; the same R keeps a subset."""
+        return self if rate == 1 else self._at(self.rate * Fraction(rate), self.policy)
 
     def of_all(self, rate: Fraction | float) -> Decision:
-        """Decide for one metric, whose rate is a share of all events, independent of the sampling rate.
-
-        A stratum with rate 0 is excluded.
-        """
+        """Decide for a metric whose rate is a share of all events, except those of strata with rate 0."""
         return self._at(Fraction(rate) if self.rate else self.rate, self.policy)
 
-    def lowered(self, factor: Fraction) -> Decision:
-        """Decide at a temporarily lowered rate.
+    def lowered(self, factor: Fraction, suffix: str | None = None) -> Decision:
+        """Decide at a temporarily lowered rate; `suffix` names it in the policy, empty for no change.
 
-        The factor may depend on earlier events, but not on this one. Given that, an event is kept with
-        exactly the probability of the decision, and weighting by it stays unbiased. The same R is compared
-        with both thresholds: an event kept at a lower rate is also kept at a higher one, so a redelivered
-        event with decisions at two rates is in the sample with the probability of the higher one.
-
-        The factor is above 0 and at most 1.
+        The factor (above 0, at most 1) may depend on earlier events, but not on this one: then an event is
+        kept with exactly the probability of the decision, and weighting by it stays unbiased. R is the same,
+        so a redelivered event with decisions at two rates has the probability of the higher one.
         """
-        if factor == 1:
-            return self
-        return self._at(self.rate * factor, f"{self.policy}*{factor}")
-
-    def steered(self, part: Fraction, suffix: str) -> Decision:
-        """Decide at a part of the rate that a policy with this suffix gives; as for a lowered rate."""
-        return self._at(self.rate * part, f"{self.policy}{suffix}") if suffix else self
+        if suffix is None:
+            suffix = "" if factor == 1 else f"*{factor}"
+        return self._at(self.rate * factor, f"{self.policy}{suffix}") if suffix else self
 
     def _at(self, rate: Fraction, policy: str) -> Decision:
         limit = threshold(rate) if self.before is None else self.before.apply(rate)
@@ -217,12 +179,7 @@ class LabelsCondition:
     def of(cls, labels: Mapping[str, Iterable[str]]) -> LabelsCondition:
         return cls(tuple((name, frozenset(values)) for name, values in labels.items()))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.values)
-
     def fits(self, labels: Mapping[str, str]) -> bool:
-        """Return whether labels match; a missing label does not."""
         # A plain loop: this runs for every record whose labels are read, and a generator takes twice as long.
         for name, values in self.values:  # noqa: SIM110 - see above
             if labels.get(name) not in values:  # a missing label is None, which is not in the set
@@ -232,8 +189,6 @@ class LabelsCondition:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A stratum of the events with its own rate."""
-
     name: str
     when: LabelsCondition
     rate: float
@@ -241,13 +196,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class SamplingStratum:
-    """A stratum with its computed threshold."""
-
     name: str
     rate: Fraction
     threshold: int
     least: bytes
-    """The threshold as bytes; a digest or R in 7 bytes that is not below it is kept."""
+    """The threshold as bytes, for comparison with a digest or with R in 7 bytes."""
     skip_reason: SkipReason
 
 
@@ -282,22 +235,18 @@ class SamplingPolicy:
         self._default = _stratum(DEFAULT_STRATUM, default_rate)
         self._rules = tuple((rule.when, _stratum(rule.name, rule.rate)) for rule in rules)
         self.label_names: tuple[str, ...] = tuple(
-            dict.fromkeys(name for rule in rules for name in rule.when.names)
+            dict.fromkeys(name for rule in rules for name, _ in rule.when.values)
         )
         """The labels that determine the stratum; empty if it is always the default one."""
         self.name: str = _name(default_rate, rules, key, (upstream, floor))
-        """Name of this policy, derived from rates, rules and key."""
 
     @property
     def least_threshold(self) -> int:
-        return min(stratum.threshold for stratum in self._strata())
+        return min((self._default.threshold, *(stratum.threshold for _, stratum in self._rules)))
 
     @property
     def keeps_all(self) -> bool:
-        return all(stratum.threshold == 0 for stratum in self._strata())
-
-    def _strata(self) -> Iterable[SamplingStratum]:
-        return (self._default, *(stratum for _, stratum in self._rules))
+        return not any((self._default.threshold, *(stratum.threshold for _, stratum in self._rules)))
 
     def stratum(self, labels: Mapping[str, str]) -> SamplingStratum:
         for when, stratum in self._rules:
@@ -309,29 +258,25 @@ class SamplingPolicy:
         """Return R of the record's key; None if R is derived from the event."""
         return hashed_randomness(record_key) if self.key == "record_key" and record_key else None
 
-    def decide(
-        self,
-        *,
-        event_id: str,
-        trace_id: str | None = None,
-        tracestate: str | None = None,
-        labels: Mapping[str, str],
-        record_key: bytes | None = None,
-        stated_probability: float | None = None,
-    ) -> Decision:
-        """Decide on one event; `stated_probability` is the producer's, above 0 and at most 1."""
-        randomness = self.key_randomness(record_key)
-        before = None
-        if self.upstream != "ignore" and stated_probability is not None and stated_probability >= self._floor:
-            before = Before(self.upstream, threshold(stated_probability), independent=True)
+    def decide_event(self, event: QAEvent, record_key: bytes | None) -> Decision:
+        randomness = of_key = self.key_randomness(record_key)
+        before, stated = None, event.sampling_probability
+        if self.upstream != "ignore" and stated is not None and stated >= self._floor:
+            before = Before(self.upstream, threshold(stated), independent=True)
             if randomness is None:
-                randomness = hashed_randomness(b"upstream:" + event_id.encode())
-        elif randomness is None:
-            randomness = event_randomness(event_id, trace_id, tracestate)
-            before = self._before(randomness, tracestate)
-        elif (limit := self._limit(tracestate)) is not None:
-            before = Before(self.upstream, limit, independent=True)  # R is from the key, not the trace
-        stratum = self.stratum(labels)
+                randomness = hashed_randomness(b"upstream:" + event.event_id.encode())
+        else:
+            if randomness is None:
+                randomness = event_randomness(event.event_id, event.trace_id, event.tracestate)
+            limit = None if self.upstream == "ignore" else upstream_threshold(event.tracestate)
+            # R of the key is independent of the trace's.
+            if (
+                limit is not None
+                and limit <= self._highest_limit
+                and (of_key is not None or randomness >= limit)
+            ):
+                before = Before(self.upstream, limit, independent=of_key is not None)
+        stratum = self.stratum(event.labels)
         return Decision(
             randomness=randomness,
             rate=stratum.rate,
@@ -339,24 +284,6 @@ class SamplingPolicy:
             stratum=stratum.name,
             policy=self.name,
             before=before,
-        )
-
-    def _before(self, randomness: int, tracestate: str | None) -> Before | None:
-        limit = self._limit(tracestate)
-        return None if limit is None or randomness < limit else Before(self.upstream, limit)
-
-    def _limit(self, tracestate: str | None) -> int | None:
-        limit = None if self.upstream == "ignore" else upstream_threshold(tracestate)
-        return None if limit is None or limit > self._highest_limit else limit
-
-    def decide_event(self, event: QAEvent, record_key: bytes | None) -> Decision:
-        return self.decide(
-            event_id=event.event_id,
-            trace_id=event.trace_id,
-            tracestate=event.tracestate,
-            labels=event.labels,
-            record_key=record_key,
-            stated_probability=event.sampling_probability,
         )
 
 
@@ -370,18 +297,11 @@ def _stratum(name: str, rate: float) -> SamplingStratum:
 def _name(
     default_rate: float, rules: Sequence[Rule], key: SamplingKey, upstream: tuple[Upstream, float]
 ) -> str:
-    content: list[object] = [
-        key,
-        str(Fraction(default_rate)),
-        [
-            [
-                rule.name,
-                str(Fraction(rule.rate)),
-                [[name, sorted(values)] for name, values in rule.when.values],
-            ]
-            for rule in rules
-        ],
+    named = [
+        [rule.name, str(Fraction(rule.rate)), [[name, sorted(values)] for name, values in rule.when.values]]
+        for rule in rules
     ]
+    content: list[object] = [key, str(Fraction(default_rate)), named]
     if upstream[0] != "ignore":
         content += upstream
     digest = sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()

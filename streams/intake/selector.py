@@ -1,8 +1,4 @@
-"""Select what becomes of an event: its sampling decision, the metrics that judge it, and their tasks.
-
-The one path from event to tasks: of the worker, of files, of replays, and of `judgestream map`. `Intake` is
-the worker's agent, which writes them.
-"""
+"""The one path from event to tasks, of worker, files, replays and `map`; `Intake` is the worker's agent."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol
 
 from judge.errors import EventError
 from judge.evaluate import limited
@@ -31,25 +27,19 @@ from streams.telemetry.instruments import Metrics
 from streams.telemetry.logs import surprise
 
 NoTaskReason = Literal["filtered", "not_sampled", "unroutable"]
-"""Why an event has no task: its rate is 0, it is not in the sample, or no metric's conditions match."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventCondition:
-    """A condition on an event: fields that must not be blank, and labels."""
-
     has: tuple[EventField, ...] = ()
     labels: LabelsCondition = field(default_factory=LabelsCondition)
 
     def fits(self, event: QAEvent) -> bool:
-        """Return whether an event matches; a text of white space is blank, like a context without texts."""
         return self.labels.fits(event.labels) and all(_has(event, name) for name in self.has)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A metric's condition on events, and its rate."""
-
     metric: str
     when: EventCondition = field(default_factory=EventCondition)
     rate: float = 1.0
@@ -62,24 +52,16 @@ class Route:
 
 
 class Assignment(NamedTuple):
-    """A metric that judges an event, with its own inclusion probability."""
-
     metric: str
     decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
 class EventSelection:
-    """What becomes of one event."""
-
-    decision: Decision
-    """The event's decision at the policy's rate."""
-    fitting: tuple[str, ...]
-    """Metrics whose conditions match."""
-    assignments: tuple[Assignment, ...]
-    """Those of them that judge it."""
-    skipped: NoTaskReason | None
-    """Why none does; None if there are assignments."""
+    decision: Decision  # at the policy's rate
+    fitting: tuple[str, ...]  # metrics whose conditions match
+    assignments: tuple[Assignment, ...]  # those of them that judge it
+    skipped: NoTaskReason | None  # None if there are assignments
 
 
 class Steering(Protocol):
@@ -96,15 +78,7 @@ class Steering(Protocol):
 
 
 class Selector:
-    """Selects the tasks of events.
-
-    Args:
-        rate_factor: Returns the factor by which rates are currently lowered for a metric and an event's
-            labels; None for no lowering.
-        steering: The rates of `sampling.budget`; None without one.
-        replay_id: Id of the replay; None for the live stream.
-        now: Returns the time, with its offset from UTC.
-    """
+    """Selects the tasks of events; `rate_factor` lowers the rates of a metric for an event's labels."""
 
     def __init__(
         self,
@@ -128,10 +102,10 @@ class Selector:
     def select(
         self, event: QAEvent, record_key: bytes | None, timestamp: float | None = None
     ) -> EventSelection:
-        """Select the tasks of an event; `timestamp` is its record's, in seconds since the epoch."""
+        """Decide by an event and its record's key and timestamp, in seconds since the epoch."""
         decision = steered = self.policy.decide_event(event, record_key)
         if self.steering is not None and decision.keep:
-            steered = decision.steered(*self.steering.in_force(timestamp, decision.stratum))
+            steered = decision.lowered(*self.steering.in_force(timestamp, decision.stratum))
         fitting = [route for route in self.routes if route.when.fits(event)]
         assignments = []
         for route in fitting:
@@ -174,7 +148,6 @@ class Selector:
 
 
 def texts_chars(task: JudgeTask) -> int:
-    """Return the number of characters of all texts of a task."""
     pages = sum(len(name) + len(text) for name, text in (task.context or {}).items())
     return len(task.question) + len(task.answer) + len(task.reference or "") + pages
 
@@ -206,7 +179,7 @@ def _has(event: QAEvent, name: EventField) -> bool:
 
 
 def sampling_policy(sampling: SamplingSettings, *, least_rate: float = 0.0) -> SamplingPolicy:
-    """Build the sampling policy; rates above 0 are at least `least_rate`."""
+    """Rates above 0 are at least `least_rate`."""
 
     def rate(own: float) -> float:
         return own and max(own, least_rate)
@@ -220,13 +193,12 @@ def sampling_policy(sampling: SamplingSettings, *, least_rate: float = 0.0) -> S
 
 
 def reading_policy(settings: Settings) -> SamplingPolicy:
-    """Build the policy of push-down, which keeps the events of metrics that judge more than the sample."""
+    """Return the policy of push-down, which keeps the events of metrics that judge more than the sample."""
     least = max((metric.rate for metric in settings.metrics.values() if metric.is_code), default=0.0)
     return sampling_policy(settings.sampling, least_rate=least)
 
 
 def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]:
-    """Build the route of each metric of a unit (event or conversation), in the order of the settings."""
     return tuple(
         Route(
             metric=name,
@@ -241,8 +213,6 @@ def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]
 
 # The agent
 
-Read: TypeAlias = Callable[[Record], Awaitable[QAEvent]]
-"""Read an event from a record, or raise DecodeError."""
 SMALL_TASK_CHARS: Final = 200_000
 """Tasks below this size fit into every broker's limit."""
 
@@ -255,7 +225,12 @@ class Intake:
     """Writes the tasks or the dead letter of each event, and counts its outcome."""
 
     def __init__(
-        self, *, selector: Selector, output: Output, counts: Metrics, read: Read = _no_event
+        self,
+        *,
+        selector: Selector,
+        output: Output,
+        counts: Metrics,
+        read: Callable[[Record], Awaitable[QAEvent]] = _no_event,
     ) -> None:
         self.read = read
         self.selector = selector
@@ -271,10 +246,7 @@ class Intake:
             await self.take(record, event)
 
     async def take(self, record: Record, event: QAEvent, *, in_conversation: bool = False) -> None:
-        """Turn one event into tasks, a dead letter or nothing.
-
-        An event that is also judged in a conversation (`in_conversation`) may match no metric.
-        """
+        """Write its tasks or dead letter; an event in a conversation may match no metric."""
         if self.selector.steering is not None:
             await self.selector.steering.known.wait()
         selection = self.selector.select(event, record.key, record.timestamp)

@@ -246,7 +246,7 @@ async def test_all_workers_sample_by_the_published_rates(stage: Stage) -> None:
             wanted = {}
             for record in await stage.read("events"):
                 decided = policy.decide_event(QAEvent.model_validate_json(record.value), record.key)
-                decision = decided.steered(*known.in_force(record.timestamp / 1000, decided.stratum))
+                decision = decided.lowered(*known.in_force(record.timestamp / 1000, decided.stratum))
                 if decision.keep:
                     sampled = (float(decision.probability), decision.policy)
                     wanted[record.partition, record.offset] = sampled

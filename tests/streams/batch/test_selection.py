@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judge.evaluate.evaluator import request_tokens
-from schemas import FirstPhase, JudgeTask
+from schemas import FirstPhase, JudgeTask, QAEvent
 from streams.batch.plan import Estimate, Plan, begun_at, new_id, request_of, settings_of
 from streams.batch.replay import ReplayReport
 from streams.batch.selection import PastSelection, RecordCounts
@@ -60,7 +60,8 @@ async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
     half = settings(sampling={"default_rate": 0.5})
     records = [*map(event, range(100)), Record("qa.events", 0, 100, 1.0, None, b"nonsense")]
     policy = sampling_policy(half.sampling)
-    kept = [f"e{n}" for n in range(100) if policy.decide(event_id=f"e{n}", labels={}).keep]
+    events = [QAEvent.model_construct(event_id=f"e{number}") for number in range(100)]
+    kept = [one.event_id for one in events if policy.decide_event(one, None).keep]
 
     tasks, tally = await selected(half, records)
     assert [task.event_id for task in tasks] == kept

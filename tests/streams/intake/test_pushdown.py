@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reading.decode import JsonReader
 from streams.intake.reading.pushdown import PushDown
@@ -79,7 +80,8 @@ def test_the_key_alone_decides_without_the_body() -> None:
     policy = SamplingPolicy(default_rate=0.5, key="record_key")
     predicate = PushDown(policy, INGEST)
     kept = [predicate(Untouchable(str(number).encode())) for number in range(100)]
-    expected = [policy.decide(event_id="e", labels={}, record_key=str(n).encode()).keep for n in range(100)]
+    event = QAEvent.model_construct(event_id="e")
+    expected = [policy.decide_event(event, str(number).encode()).keep for number in range(100)]
     assert kept == expected
     assert 0 < sum(kept) < 100
     assert predicate.skipped == {"filtered": 0, "not_sampled": 100 - sum(kept)}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import random
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas import QAEvent
 from schemas.base import DEFAULT_STRATUM
 from streams.intake.sampling import (
     RANGE,
@@ -31,6 +33,10 @@ from streams.monitoring.statistics.estimators import WeightedSums
 RATES = st.floats(min_value=0, max_value=1)
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 GOLD = Rule("gold", LabelsCondition.of({"tenant": ["gold"]}), 1.0)
+
+
+def _event(event_id: str = "e", **fields: Any) -> QAEvent:
+    return QAEvent.model_construct(event_id=event_id, **fields)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,7 @@ def test_the_probability_is_what_the_threshold_says(rate: float) -> None:
 def test_raising_a_rate_never_drops_an_event(first: float, second: float, event_id: str) -> None:
     low, high = sorted((first, second))
     kept = [
-        SamplingPolicy(default_rate=rate).decide(event_id=event_id, labels={}).keep for rate in (low, high)
+        SamplingPolicy(default_rate=rate).decide_event(_event(event_id), None).keep for rate in (low, high)
     ]
     assert kept != [True, False]
 
@@ -125,7 +131,7 @@ def test_the_first_rule_that_fits_decides() -> None:
         default_rate=0.25, rules=[GOLD, Rule("also", LabelsCondition.of({"tenant": ["gold", "x"]}), 0.0)]
     )
     gold, other, default = (
-        policy.decide(event_id="e", labels={"tenant": tenant}) for tenant in ("gold", "x", "y")
+        policy.decide_event(_event(labels={"tenant": tenant}), None) for tenant in ("gold", "x", "y")
     )
     assert (gold.stratum, gold.probability, gold.keep) == ("gold", Fraction(1), True)
     assert (other.stratum, other.probability, other.skip_reason) == ("also", Fraction(0), "filtered")
@@ -137,12 +143,12 @@ def test_the_record_key_can_decide() -> None:
     policy = SamplingPolicy(default_rate=0.5, key="record_key")
 
     def randomness(event_id: str, key: bytes | None) -> int:
-        return policy.decide(event_id=event_id, trace_id=TRACE, labels={}, record_key=key).randomness
+        return policy.decide_event(_event(event_id, trace_id=TRACE), key).randomness
 
     by_key = {randomness(str(number), b"k") for number in range(5)}
     assert by_key == {int(hashlib.sha256(b"k").hexdigest()[:14], 16)}
     assert {randomness("e", no_key) for no_key in (None, b"")} == {0x48EB211C80319C}
-    auto = SamplingPolicy(default_rate=0.5).decide(event_id="e", labels={}, record_key=b"k")
+    auto = SamplingPolicy(default_rate=0.5).decide_event(_event(), b"k")
     assert auto.randomness == hashed_randomness(b"e")
 
 
@@ -190,7 +196,7 @@ def test_randomness_and_threshold_are_read_as_the_specification_writes_them(
 
 def _decide(policy: SamplingPolicy, randomness: int, tracestate: str | None = None) -> Decision:
     trace_id = f"{1:018x}{randomness:014x}"
-    return policy.decide(event_id="e", trace_id=trace_id, tracestate=tracestate, labels={})
+    return policy.decide_event(_event(trace_id=trace_id, tracestate=tracestate), None)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +226,7 @@ def test_a_stated_probability_below_the_floor_is_unknown(upstream: str) -> None:
     hostile = "ot=th:ffffffffffffff;rv:ffffffffffffff"
     assert _decide(policy, RANGE - 1, hostile).probability == 1
     stated = [
-        float(policy.decide(event_id="e", labels={}, stated_probability=share).probability)
+        float(policy.decide_event(_event(sampling_probability=share), None).probability)
         for share in (1e-300, 0.0099, 0.01)
     ]
     assert stated == [1, 1, pytest.approx(0.01)]
@@ -278,7 +284,7 @@ def _arrived(
     if independent is not None:
         if independent.random() >= share:
             return None
-        return policy.decide(event_id=event_id, labels={}, stated_probability=share)
+        return policy.decide_event(_event(event_id, sampling_probability=share), None)
     limit = threshold(share)
     if randomness < limit:
         return None
@@ -289,9 +295,9 @@ def _arrived(
 def test_a_task_names_the_key_that_sampled_it() -> None:
     by_key = SamplingPolicy(key="record_key")
     one, other, alone = (
-        _sampling(by_key.decide(event_id=name, labels={}, record_key=key)).cluster
+        _sampling(by_key.decide_event(_event(name), key)).cluster
         for name, key in (("a", b"user-1"), ("b", b"user-1"), ("a", None))
     )
     assert one == other != alone
     assert len(one or "") == len(alone or "") == 14
-    assert _sampling(SamplingPolicy().decide(event_id="a", labels={}, record_key=b"user-1")).cluster is None
+    assert _sampling(SamplingPolicy().decide_event(_event("a"), b"user-1")).cluster is None

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from schemas import JudgeCall
+from schemas import JudgeCall, QAEvent
 from streams.intake.sampling import SamplingPolicy
 from streams.judging.budget import LOWEST_FACTOR, Spending
 from streams.settings.judge import BudgetSettings, LimitSettings
@@ -234,7 +234,9 @@ FACTORS = st.sampled_from([Fraction(1, 2**power) for power in range(11)])
 def test_what_a_lower_rate_keeps_a_higher_one_keeps(
     event_id: str, rate: float, one: Fraction, other: Fraction
 ) -> None:
-    decision = SamplingPolicy(default_rate=rate).decide(event_id=event_id, labels={})
+    decision = SamplingPolicy(default_rate=rate).decide_event(
+        QAEvent.model_construct(event_id=event_id), None
+    )
     low, high = sorted((one, other))
     if decision.lowered(low).keep:
         assert decision.lowered(high).keep
@@ -262,7 +264,9 @@ def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
     for number in range(3000):
         factor = budget.rate_factor()
         factors.add(factor)
-        decision = policy.decide(event_id=f"event {number}", labels={}).lowered(factor)
+        decision = policy.decide_event(QAEvent.model_construct(event_id=f"event {number}"), None).lowered(
+            factor
+        )
         if decision.keep:
             assert budget.admit() is None
             budget.settle(usd=None, calls=1)

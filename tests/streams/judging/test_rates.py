@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from schemas import QAEvent
 from streams.intake.sampling import SamplingPolicy
 from streams.judging.allocation import (
     AN_OCTAVE,
@@ -75,9 +76,9 @@ def test_money_goes_where_scores_vary_and_verdicts_are_cheap() -> None:
 @given(st.integers(0, MOST_STEPS), st.integers(0, MOST_STEPS), st.integers(0, 500), st.floats(0.001, 1))
 def test_a_higher_rate_drops_no_event(one: int, other: int, number: int, most: float) -> None:
     """Policies decide by the event alone: what lower rates keep, higher ones keep, with the exact rate."""
-    policy = SamplingPolicy(default_rate=most)
+    policy, event = SamplingPolicy(default_rate=most), QAEvent.model_construct(event_id=f"event {number}")
     low, high = (
-        policy.decide(event_id=f"event {number}", labels={}).steered(part_of(step), f"*{step}")
+        policy.decide_event(event, None).lowered(part_of(step), f"*{step}")
         for step in sorted((one, other), reverse=True)
     )
     assert high.keep or not low.keep

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from judge.metrics.coverage import Coverage
+from schemas import QAEvent
 from streams.errors import SettingsError
 from streams.intake.joining.intakes import GroupIntake, Joining
 from streams.intake.joining.join import JoinBounds
@@ -242,5 +243,7 @@ def test_groups_of_another_reader_are_sampled_as_the_events_of_their_ids() -> No
     sampler = GroupSampler(policy, Orders(unit="trace", max_event_bytes=100))
     ids = [f"order-{number}" for number in range(200)]
     kept = [one for one in ids if sampler(make_record(one.encode()))]
-    assert kept == [one for one in ids if policy.decide(event_id=one, labels={}).keep]
+    assert kept == [
+        one for one in ids if policy.decide_event(QAEvent.model_construct(event_id=one), None).keep
+    ]
     assert 60 < len(kept) < 140
