@@ -30,7 +30,6 @@ from streams.settings.tree import Settings
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 Keep: TypeAlias = Callable[[str], bool]
-"""Selects the ids of the groups whose parts are read."""
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LONGEST_AHEAD: Final = timedelta(hours=1)
 T = TypeVar("T")
@@ -46,23 +45,14 @@ class Predicate(Protocol):
 
 
 class RecordReader:
-    """Reads records of one format: an `EventReader` or a `GroupReader`.
-
-    A class of another package is used if it is an entry point of `judgestream.readers` and `ingest.format`
-    has its name.
-    """
+    """An `EventReader` or a `GroupReader`; `ingest.format` names its entry point of `judgestream.readers`."""
 
     @classmethod
     def of(cls, settings: Settings, env: Mapping[str, str], *, patient: bool = True) -> Self:
-        """Build the reader; sends no request.
+        """Build the reader; sends no request; raises SettingsError.
 
         Args:
-            settings: The worker's settings.
-            env: Environment variables.
             patient: Whether reading waits during an outage of another system; otherwise it raises.
-
-        Raises:
-            SettingsError: The settings cannot be used.
         """
         del settings, env, patient
         return cls()
@@ -78,10 +68,9 @@ class RecordReader:
         return None
 
     async def check(self) -> str | None:
-        """Ask the other system that reading needs, and say what it supports; None without one.
+        """Ask the other system that reading needs what it supports; None without one.
 
-        Raises:
-            ReaderDownError: It does not answer.
+        Raises ReaderDownError if it does not answer.
         """
         return None
 
@@ -90,7 +79,7 @@ class RecordReader:
 
 
 class EventReader(RecordReader, ABC):
-    """Reads the event in each record. A reader needs `decode` alone."""
+    """Reads the event in each record; a subclass needs `decode` alone."""
 
     max_event_bytes: int = 4 * 1024 * 1024
     is_plain: bool = False
@@ -100,13 +89,10 @@ class EventReader(RecordReader, ABC):
     def decode(
         self, value: bytes | None, headers: Headers | None = None, timestamp_ms: int | None = None
     ) -> QAEvent:
-        """Decode the event of a record.
+        """Decode the event of a record; no bytes raise another exception than DecodeError.
 
         Args:
             timestamp_ms: The record's timestamp in Unix milliseconds; None or negative for none.
-
-        Raises:
-            DecodeError: The record is not an event; no bytes raise another exception.
         """
 
     def parts(self, value: bytes | None) -> int:
@@ -120,7 +106,6 @@ class EventReader(RecordReader, ABC):
         return value
 
     async def read(self, record: Record) -> QAEvent:
-        """Read the event of a record; raises DecodeError if it is none."""
         value = record.value
         if value is None or len(value) <= self.max_event_bytes:
             value = await self.unpack(value, record.headers)
@@ -135,23 +120,17 @@ class GroupReading:
     """The events of a group, such as a trace."""
 
     events: tuple[QAEvent, ...] = ()
-    why_none: str | None = None
-    """The reason to count where there are none."""
-    problem: str = ""
-    """The reason as a sentence."""
-    silent: tuple[str, ...] = ()
-    """Families of instrumentations whose model calls have no recorded content."""
-    hints: tuple[str, ...] = ()
-    """How to have content recorded."""
+    why_none: str | None = None  # the reason to count where there are none
+    problem: str = ""  # the reason as a sentence
+    silent: tuple[str, ...] = ()  # families of instrumentations whose model calls have no recorded content
+    hints: tuple[str, ...] = ()  # how to have content recorded
 
 
 class GroupReader(RecordReader, ABC, Generic[T]):
     """Reads events whose parts are in several records, such as the spans of a trace."""
 
-    noun: ClassVar[str]
-    """What a group is called."""
-    bounds: JoinBounds | None = None
-    """When groups are closed; None if each record is read alone."""
+    noun: ClassVar[str]  # what a group is called
+    bounds: JoinBounds | None = None  # when groups are closed; None if each record is read alone
 
     @abstractmethod
     def heads(self, value: bytes | None) -> list[Head]:
@@ -182,7 +161,6 @@ class GroupReader(RecordReader, ABC, Generic[T]):
         """Return the message about records with another key."""
 
     def randomness(self, group: str) -> int:
-        """Return R of a group, from its id, which is the `event_id` of its event or its trace id."""
         return event_randomness(group, group, None)
 
     def opening(self, parts: Sequence[T]) -> list[T]:
@@ -196,9 +174,7 @@ class GroupReader(RecordReader, ABC, Generic[T]):
 class GroupSampler(Generic[T]):
     """Samples the groups of a record by their ids, before the rest of them is parsed.
 
-    As a predicate it delivers a raw record that has a part of a sampled group, or that cannot be read. With
-    rates by label, the stratum is known only for a whole group: until then the highest rate of all strata
-    applies, and groups of other strata are skipped when they are closed.
+    The stratum is known only for a whole group: until it is closed the highest rate of all strata applies.
     """
 
     def __init__(self, policy: SamplingPolicy, reader: GroupReader[T]) -> None:
@@ -207,7 +183,6 @@ class GroupSampler(Generic[T]):
         self._least = policy.least_threshold
         self.skip_reason: SkipReason = "filtered" if self._least == RANGE else "not_sampled"
         self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
-        """Groups that the predicate has skipped so far, by reason."""
 
     def __call__(self, record: Record) -> bool:
         try:
@@ -219,10 +194,7 @@ class GroupSampler(Generic[T]):
         return bool(kept)
 
     def read(self, record: Record) -> tuple[dict[str, list[T]], int]:
-        """Read the parts of sampled groups that may open one; also count the others that begin in the record.
-
-        Raises DecodeError if it cannot be read.
-        """
+        """Return the parts of sampled groups that may open one, and how many others begin in the record."""
         kept, skipped = self._split(record)
         groups = self.reader.parts(record.value, kept.__contains__) if kept else {}
         opening = {group: self.reader.opening(parts) for group, parts in groups.items()}
@@ -248,11 +220,7 @@ class GroupSampler(Generic[T]):
 def open_reader(
     settings: Settings, env: Mapping[str, str], *, format_: str | None = None, patient: bool = True
 ) -> RecordReader:
-    """Build the reader of `ingest.format`, or of another format.
-
-    Raises:
-        SettingsError: It is not installed, or the settings cannot be used.
-    """
+    """Build the reader of `ingest.format`, or of another format; raises SettingsError."""
     try:
         kind: type[RecordReader] = load(
             "judgestream.readers", format_ or settings.ingest.format, RecordReader
@@ -275,7 +243,6 @@ def without_registry(settings: Settings) -> Settings:
 
 
 def open_line_reader(settings: Settings) -> EventReader:
-    """Build the reader of the lines of a file, which are JSON."""
     reader = open_reader(without_registry(settings), {}, format_="json")
     assert isinstance(reader, EventReader)  # noqa: S101 - ours
     return reader
@@ -288,8 +255,7 @@ def is_plausible(at: datetime, recorded: datetime | None) -> bool:
 
 # W3C Trace Context
 
-MAX_TRACESTATE_CHARS: Final = 512
-"""Longest tracestate that is kept (the specification's minimum for propagation)."""
+MAX_TRACESTATE_CHARS: Final = 512  # the specification's minimum for propagation
 _TRACEPARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}(?P<rest>-.*)?", re.ASCII
 )
@@ -298,29 +264,21 @@ _NO_SPAN: Final = "0" * 16
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """An answer's position in a trace."""
-
     trace_id: str
     span_id: str
     tracestate: str | None
 
 
 def normal_id(value: str | None) -> str | None:
-    """Return a trace or span id in lower case; None if it is empty or all zeros."""
     return value.lower() if value and value.strip("0") else None
 
 
 def normal_tracestate(value: str | None) -> str | None:
-    """Return a tracestate; None if it is empty or too long."""
     return value if value and len(value) <= MAX_TRACESTATE_CHARS else None
 
 
 def parse_trace_context(traceparent: str, tracestate: str | None) -> TraceContext | None:
-    """Parse a traceparent and its tracestate; None if the traceparent is malformed.
-
-    Version 00 has exactly four parts; later versions may have more, ff is forbidden, ids of zeros are
-    invalid.
-    """
+    """Return None for a malformed traceparent; a version after 00 may have more than four parts."""
     match = _TRACEPARENT.fullmatch(traceparent.strip(" \t"))
     if match is None or (match["rest"] and traceparent.lstrip(" \t").startswith("00")):
         return None
@@ -330,12 +288,7 @@ def parse_trace_context(traceparent: str, tracestate: str | None) -> TraceContex
 
 
 def trace_from_headers(headers: Headers) -> TraceContext | None:
-    """Return the trace context in a record's headers; None without a valid one.
-
-    `traceparent` and `tracestate` take precedence over the CloudEvents attributes `ce_traceparent` and
-    `ce_tracestate`. A repeated traceparent is malformed; repeated tracestates form one list, as in W3C Trace
-    Context.
-    """
+    """Read `traceparent` and `tracestate`, else those of CloudEvents; repeated tracestates form one list."""
     values: dict[str, list[str]] = {}
     for name, value in headers:
         if name.endswith(("traceparent", "tracestate")) and value is not None:
@@ -359,16 +312,9 @@ def trace_from_headers(headers: Headers) -> TraceContext | None:
 async def read_beside(
     size: int, function: Callable[..., T], /, *args: object, seconds: float = limited.DEFAULT_SECONDS
 ) -> T:
-    """Call a function that reads a record: directly if it has few parts, else in the child for long texts.
+    """Call a function that reads a record, in the child process if it has many parts; raises DecodeError.
 
-    Four megabytes of `{},{},...` become a gigabyte of objects and take seconds to read; in the child they
-    block neither the event loop nor the worker.
-
-    Args:
-        seconds: Timeout in the child; above 0.
-
-    Raises:
-        DecodeError: The function raised it; or `oversized`: time or memory did not suffice.
+    Four megabytes of `{},{},...` become a gigabyte of objects and would block the event loop for seconds.
     """
     if size <= READ_AT_ONCE:
         return function(*args)
@@ -386,7 +332,7 @@ async def read_beside(
 
 
 def _tried(function: Callable[..., T], args: tuple[object, ...]) -> T | DecodeError:
-    """Run in the child process, which can return only errors of `judge` as exceptions."""
+    """Run in the child process, which raises only errors of `judge` here."""
     try:
         return function(*args)
     except DecodeError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from judge.errors import EventError
 from judge.evaluate import limited
@@ -67,8 +67,7 @@ class EventSelection:
 class Steering(Protocol):
     """The rates of `sampling.budget`, which all workers share."""
 
-    known: asyncio.Event
-    """Set once the rates of the past are known."""
+    known: asyncio.Event  # set once the rates of the past are known
 
     def in_force(self, timestamp: float | None, stratum: str) -> tuple[Fraction, str]:
         """Return the part of a stratum's configured rate at a time, and a suffix for the policy's name."""
@@ -213,6 +212,7 @@ def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]
 
 # The agent
 
+Read: TypeAlias = Callable[[Record], Awaitable[QAEvent]]
 SMALL_TASK_CHARS: Final = 200_000
 """Tasks below this size fit into every broker's limit."""
 
@@ -225,12 +225,7 @@ class Intake:
     """Writes the tasks or the dead letter of each event, and counts its outcome."""
 
     def __init__(
-        self,
-        *,
-        selector: Selector,
-        output: Output,
-        counts: Metrics,
-        read: Callable[[Record], Awaitable[QAEvent]] = _no_event,
+        self, *, selector: Selector, output: Output, counts: Metrics, read: Read = _no_event
     ) -> None:
         self.read = read
         self.selector = selector

@@ -1,9 +1,7 @@
 """The intakes that join: parts of traces to one event each, and events of a conversation.
 
-A conversation's events are judged singly, and together once it is idle. The commit of records whose group is
-open is delayed until the group's output is written. Kafka is the store: after a crash the records of an open
-group are redelivered. Records of the group before the committed offset are reread once, so that the rest of a
-group is not taken for the whole.
+The commit of records whose group is open is delayed until the group's output is written, so after a crash
+they are redelivered. Its records before the committed offset are reread once, for the whole group.
 """
 
 from __future__ import annotations
@@ -12,8 +10,9 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -36,50 +35,30 @@ READ_BACK_SECONDS: Final = 120.0
 T = TypeVar("T")
 
 
-def _polled_now(_topic: str, _partition: int) -> float:
-    return time.time()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """How groups are joined in one worker."""
+    """What a worker joins groups with."""
 
     counts: Metrics
     bounds: JoinBounds
     past: TopicReader
-    """Rereads the records before the first offset."""
-    polled: Callable[[str, int], float | None] = _polled_now
+    polled: Callable[[str, int], float | None] = lambda *_: time.time()
     """Time of the last response about a partition, if everything is read; see `StreamClock.look`."""
     is_member: Callable[[], bool] = lambda: True
     """Whether the group has confirmed the assignment within its session timeout."""
-    clock: Callable[[], float] = time.time
-    """Seconds since the epoch."""
 
 
 class Gathering(ABC, Generic[T]):
-    """Collects the groups of one worker; a subclass handles its records.
-
-    Args:
-        noun: What a group is called.
-        intake: Takes the events, and writes the dead letters.
-        is_key: Whether a record's key is the group's, so that the whole group is on one partition.
-        key_problem: Returns the message about records with another key.
-        is_complete: Whether the parts so far complete a group; None if that is never known.
-    """
+    """Collects the groups of one worker; a subclass handles its records. `noun`: what a group is called."""
 
     def __init__(
         self,
         noun: str,
         joining: Joining,
         intake: Intake,
-        *,
-        is_key: Callable[[bytes | None, str], bool],
-        key_problem: Callable[[str], str],
         is_complete: Callable[[Sequence[T]], bool] | None = None,
     ) -> None:
         self._intake = intake
-        self._is_key = is_key
-        self._key_problem = key_problem
         self._noun = noun
         self._joining = joining
         self._join = Join[T](joining.bounds, is_complete=is_complete)
@@ -91,6 +70,16 @@ class Gathering(ABC, Generic[T]):
         joining.counts.set("judgestream_joins_open", noun, to=lambda: len(self._join))
         joining.counts.set("judgestream_joins_late_records", noun, to=lambda: self._join.late)
 
+        self.on_surprise = intake.on_surprise
+
+    @abstractmethod
+    def is_key(self, key: bytes | None, group: str) -> bool:
+        """Whether a record's key is the group's, so that the whole group is on one partition."""
+
+    @abstractmethod
+    def key_problem(self, got: str) -> str:
+        """Return the message about records with another key."""
+
     @abstractmethod
     async def become(self, record: Record, parts: list[T]) -> None:
         """Write the output of a closed group; the record is the first of its records."""
@@ -98,9 +87,6 @@ class Gathering(ABC, Generic[T]):
     @abstractmethod
     async def parts_of(self, record: Record) -> Mapping[str, list[T]]:
         """Return a record's parts by group; raises DecodeError."""
-
-    async def on_surprise(self, record: Record, error: Exception) -> None:
-        await self._intake.on_surprise(record, error)
 
     def release(self) -> None:
         """Abandon all open groups on a revocation; the next owner reads their records again."""
@@ -117,11 +103,10 @@ class Gathering(ABC, Generic[T]):
 
     async def add(self, record: Record, parts: Mapping[str, list[T]]) -> None:
         """Add the parts in a record; return when the output of its groups is written."""
-        if any(not self._is_key(record.key, key) for key in parts):
+        if any(not self.is_key(record.key, key) for key in parts):
             await self._check_keys(record)
         await self._know_the_past(record)
-        clock = self._join.clock((record.topic, record.partition))
-        clock.read(record.timestamp, wall=self._joining.clock())
+        clock = self._clock(record)
         futures: list[asyncio.Future[None]] = []
         size = len(record.value or b"") // len(parts)
         for key, own in parts.items():
@@ -138,6 +123,11 @@ class Gathering(ABC, Generic[T]):
             self._closing = asyncio.create_task(self._keep_closing())
         await asyncio.gather(*futures)
 
+    def _clock(self, record: Record) -> StreamClock:
+        clock = self._join.clock((record.topic, record.partition))
+        clock.read(record.timestamp, wall=time.time())
+        return clock
+
     async def _check_keys(self, record: Record) -> None:
         keyed = self._keyed.get(record.topic)
         if keyed is None:
@@ -146,7 +136,7 @@ class Gathering(ABC, Generic[T]):
         if not keyed:
             got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
             place = f"{record.topic}[{record.partition}]@{record.offset}"
-            raise SettingsError([self._key_problem(f"(got {got} at {place})")])
+            raise SettingsError([self.key_problem(f"(got {got} at {place})")])
 
     async def _keep_closing(self) -> None:
         while (wait := self._join.wait) is not None:
@@ -207,10 +197,12 @@ class Gathering(ABC, Generic[T]):
                 records = self._joining.past.read_since(
                     record.topic, record.partition, since=since, before=record.offset
                 )
-                clock = self._join.clock((record.topic, record.partition))
-                clock.read(record.timestamp, wall=self._joining.clock())
-                async for one in records:
-                    await self._recall(clock, one)
+                clock = self._clock(record)
+                async for earlier in records:
+                    with suppress(DecodeError):
+                        parts = await self.parts_of(earlier)
+                        for key, own in parts.items():
+                            self._join.recall(clock, key, own, size=len(earlier.value or b"") // len(parts))
         except Exception as error:  # noqa: BLE001 - only groups across the committed offset lack parts
             _log.warning(
                 f"rereading failed: a {self._noun} that began before this offset may be incomplete",
@@ -220,14 +212,6 @@ class Gathering(ABC, Generic[T]):
                 error=repr(error),
             )
 
-    async def _recall(self, clock: StreamClock, record: Any) -> None:
-        try:
-            parts = await self.parts_of(record)
-        except DecodeError:
-            return
-        for key, own in parts.items():
-            self._join.recall(clock, key, own, size=len(record.value) // len(parts))
-
 
 class GroupIntake(Gathering[T]):
     """Decides the outcome of groups, such as traces."""
@@ -235,15 +219,14 @@ class GroupIntake(Gathering[T]):
     def __init__(self, *, sampler: GroupSampler[T], intake: Intake, joining: Joining) -> None:
         reader = self._reader = sampler.reader
         self._sampler = sampler
-        super().__init__(
-            reader.noun,
-            joining,
-            intake,
-            is_key=reader.is_key,
-            key_problem=reader.key_problem,
-            is_complete=reader.is_complete,
-        )
+        super().__init__(reader.noun, joining, intake, reader.is_complete)
         self._counts = joining.counts
+
+    def is_key(self, key: bytes | None, group: str) -> bool:
+        return self._reader.is_key(key, group)
+
+    def key_problem(self, got: str) -> str:
+        return self._reader.key_problem(got)
 
     async def handle(self, record: Record) -> None:
         """Take one record; return when the output of its groups is written."""
@@ -283,9 +266,7 @@ class ConversationIntake(Gathering[QAEvent]):
     """Decides the outcome of events that belong to conversations."""
 
     def __init__(self, *, events: Intake, whole: Intake, joining: Joining) -> None:
-        super().__init__(
-            "conversation", joining, events, is_key=_is_conversation, key_problem=_conversation_problem
-        )
+        super().__init__("conversation", joining, events)
         self._policy = events.selector.policy
         self._whole = whole
 
@@ -297,28 +278,29 @@ class ConversationIntake(Gathering[QAEvent]):
             await self._intake.refuse(record, error)
             return
         of_event = self._intake.take(record, event, in_conversation=event.conversation_id is not None)
-        if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
+        parts = self._sampled(record, event)
+        if not parts:
             await of_event
             return
         # At once: until its task is written, its conversation would be closed without it.
-        await asyncio.gather(self.add(record, {event.conversation_id: [event]}), of_event)
+        await asyncio.gather(self.add(record, parts), of_event)
 
     async def become(self, record: Record, events: list[QAEvent]) -> None:
         await self._whole.take(record, joined(events), in_conversation=True)
 
     async def parts_of(self, record: Record) -> dict[str, list[QAEvent]]:
-        event = await self._intake.read(record)
+        return self._sampled(record, await self._intake.read(record))
+
+    def _sampled(self, record: Record, event: QAEvent) -> dict[str, list[QAEvent]]:
         if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
             return {}
         return {event.conversation_id: [event]}
 
+    def is_key(self, key: bytes | None, group: str) -> bool:
+        return key == group.encode("utf-8", "surrogatepass")
 
-def _is_conversation(key: bytes | None, group: str) -> bool:
-    return key == group.encode("utf-8", "surrogatepass")
-
-
-def _conversation_problem(got: str) -> str:
-    return (
-        "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation is "
-        f"spread over partitions {got}; use that key, or remove unit: conversation"
-    )
+    def key_problem(self, got: str) -> str:
+        return (
+            "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation "
+            f"is spread over partitions {got}; use that key, or remove unit: conversation"
+        )

@@ -1,9 +1,8 @@
-"""Join parts from several records, within bounds: the spans of a trace, the events of a conversation.
+"""Join parts from several records, within bounds: the spans of a trace, the events of a conversation. Pure.
 
-Pure: the time is an argument, and each partition has its own (`StreamClock`). A group is closed when it is
-complete and the grace period is over (a trace's root span has arrived; its children usually arrived before,
-because a span is exported at its end), else when it is idle, else at its maximum age, else when the limits on
-open groups are exceeded, the oldest first. Parts after the close are late: they are only counted.
+A group is closed a grace period after it is complete (a trace's root span has arrived, usually after its
+children), else when it is idle or at its maximum age, else, the oldest first, if open groups exceed limits.
+Parts after the close are late: they are only counted. Each partition has its own time (`StreamClock`).
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, Self, TypeVar
 
 from schemas import ChatMessage, QAEvent
 from schemas.event import MAX_MESSAGES
 from streams.settings.intake import IngestSettings
 
 Why = Literal["root", "idle", "longest", "room"]
-"""Why a group was closed: complete and grace period over, idle, maximum age, or limits exceeded."""
 REMEMBERED: Final = 200_000
 """Closed groups that are remembered, to detect late parts."""
 LONGEST_GAP_SECONDS: Final = 3.0
@@ -29,8 +27,6 @@ CONVERSATION_IDLE_SECONDS: Final = 300.0
 LONGEST_IDLE_TIMES: Final = 12
 GROUP_BYTES: Final = 4_096
 """What an open trace or conversation counts for at least: the memory of many small ones."""
-Partition: TypeAlias = tuple[str, int]
-"""A topic and the number of its partition."""
 T = TypeVar("T")
 
 
@@ -46,10 +42,7 @@ class JoinBounds:
 
     @classmethod
     def of(cls, ingest: IngestSettings, *, grace: float = 0, idle: float = CONVERSATION_IDLE_SECONDS) -> Self:
-        """Return the bounds by the settings, with defaults in seconds.
-
-        Conversations are never known to be complete.
-        """
+        """Return the bounds by the settings; a conversation is never known to be complete."""
         size, idle = ingest.max_open_bytes, ingest.idle_seconds or idle
         longest = LONGEST_IDLE_TIMES * idle
         return cls(grace=grace, idle=idle, longest=longest, groups=size // GROUP_BYTES, size=size)
@@ -59,17 +52,12 @@ class StreamClock:
     """The time of one partition, in seconds.
 
     While records are unread it follows their timestamps: by the worker's time, what is read late would be
-    closed incomplete. At the partition's end, where no record advances it, it counts the time between
-    responses of the broker. If it only stood still while anything is unread, nothing would be closed on a
-    busy partition.
+    closed incomplete. At the partition's end it counts the time between responses of the broker.
     """
-
-    __slots__ = ("_ahead", "_polled", "_quiet", "due", "now")
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.due: list[tuple[float, str]] = []
-        """When to check which groups of this partition, as a heap."""
+        self.due: list[tuple[float, str]] = []  # a heap of when to check which groups of this partition
         self._ahead = 0.0
         self._polled: float | None = None
         self._quiet = 0.0
@@ -81,11 +69,7 @@ class StreamClock:
         self.now = max(self.now, min(timestamp or 0.0, wall) + self._ahead)
 
     def look(self, polled: float | None) -> None:
-        """Advance by the quiet time.
-
-        Args:
-            polled: Time of the broker's last response, if it showed that nothing is unread; otherwise None.
-        """
+        """Advance by the quiet time up to a response that nothing is unread; None if something is."""
         if polled is None or self._polled is None:
             self._quiet = 0.0
         elif polled != self._polled:
@@ -99,14 +83,11 @@ class StreamClock:
 
 @dataclass(slots=True, eq=False)
 class OpenGroup(Generic[T]):
-    """A trace or conversation with its parts so far, and the times of its first and last record."""
-
     key: str
     clock: StreamClock
-    opened: float
-    last: float
-    root: float | None = None
-    """Time when it was complete; None before."""
+    opened: float  # the time of its first record
+    last: float  # of its last record
+    root: float | None = None  # when it was complete
     size: int = 0
     parts: list[T] = field(default_factory=list)
     closed: Why | None = None
@@ -118,9 +99,8 @@ class Join(Generic[T]):
     def __init__(
         self, bounds: JoinBounds, *, is_complete: Callable[[Sequence[T]], bool] | None = None
     ) -> None:
-        self.late = 0
-        """Number of records of groups that were already closed."""
-        self.clocks: dict[Partition, StreamClock] = {}
+        self.late = 0  # records of groups that were already closed
+        self.clocks: dict[tuple[str, int], StreamClock] = {}  # by topic and partition
         self._bounds = bounds
         self._is_complete = is_complete
         self._open: OrderedDict[str, OpenGroup[T]] = OrderedDict()
@@ -136,18 +116,18 @@ class Join(Generic[T]):
     def size(self) -> int:
         return self._size
 
-    def clock(self, partition: Partition) -> StreamClock:
+    def clock(self, partition: tuple[str, int]) -> StreamClock:
         return self.clocks.setdefault(partition, StreamClock())
 
     def add(self, clock: StreamClock, key: str, parts: Sequence[T], *, size: int) -> OpenGroup[T] | None:
-        """Add a record's parts of a group; return the open group, or None if it is already closed."""
+        """Return the open group of a record's parts, or None if it is already closed."""
         group = self._open.get(key)
         if group is None:
             if key in self._closed:
                 self.late += 1
                 return None
             group = self._open[key] = OpenGroup(key, clock, opened=clock.now, last=clock.now)
-            self._take_past(group)
+            group.parts += self._take_past(key)
         # By its own clock: a trace may be on two partitions after their number was raised.
         now = group.last = group.clock.now
         group.size += size
@@ -169,7 +149,6 @@ class Join(Generic[T]):
         return min((clock.due[0][0] - clock.now for clock in self.clocks.values() if clock.due), default=None)
 
     def due(self) -> list[OpenGroup[T]]:
-        """Close and return the groups that are due, and the oldest ones beyond the limits."""
         closed = []
         for clock in self.clocks.values():
             while clock.due and clock.due[0][0] <= clock.now:
@@ -185,7 +164,6 @@ class Join(Generic[T]):
         return closed
 
     def rest(self) -> list[OpenGroup[T]]:
-        """Close and return all groups: nothing follows."""
         for clock in self.clocks.values():
             clock.now = math.inf
         return self.due()
@@ -205,7 +183,6 @@ class Join(Generic[T]):
         return group
 
     def release(self) -> None:
-        """Forget clocks and open groups: their records will be read again, here or elsewhere."""
         self._open.clear()
         self._past.clear()
         self.clocks.clear()
@@ -214,48 +191,35 @@ class Join(Generic[T]):
     # Parts before the first offset that is read
 
     def recall(self, clock: StreamClock, key: str, parts: Sequence[T], *, size: int) -> None:
-        """Keep parts of a group from an earlier record, in case a later record of the group arrives.
-
-        After a restart only the records from the committed offset on are redelivered. If a group spans that
-        offset, its end alone would become an incomplete event with the same id.
-        """
+        """Keep parts from before the offset: a group's end alone would be an incomplete event of its id."""
         _, _, known, gathered = self._past.pop(key, (clock, clock.now, 0, []))
         gathered += parts
         self._past[key] = (clock, clock.now, known + size, gathered)
         self._past_size += size
         while self._past_size > self._bounds.size:
-            self._forget_first()
+            self._take_past(next(iter(self._past)))
 
     def forget_past(self) -> None:
-        """Drop recalled parts of groups that get no more records."""
         while self._past:
             clock, at, _, _ = next(iter(self._past.values()))
             if at >= clock.now - self._bounds.longest:
                 return
-            self._forget_first()
+            self._take_past(next(iter(self._past)))
 
-    def _forget_first(self) -> None:
-        _, (_, _, size, _) = self._past.popitem(last=False)
+    def _take_past(self, key: str) -> list[T]:
+        _, _, size, parts = self._past.pop(key, (None, None, 0, []))
         self._past_size -= size
-
-    def _take_past(self, group: OpenGroup[T]) -> None:
-        known = self._past.pop(group.key, None)
-        if known is not None:
-            _, _, size, parts = known
-            self._past_size -= size
-            group.parts += parts
+        return parts
 
 
 # The events of a conversation
 
 
 def joined(events: Sequence[QAEvent]) -> QAEvent:
-    """Return one event for all events of a conversation.
+    """Return one event for a conversation: its last event, with its id and the latest 200 turns of all.
 
-    Its id is the conversation's, its `messages` are the latest 200 turns, and the rest is the last event's.
-    An event with the conversation so far, or its latest messages, adds its new messages; another event adds
-    its question and answer.
-    Duplicates are ignored; there must be at least one event.
+    An event with the conversation so far, or with its latest messages, adds its new messages; another event
+    adds its question and answer. Duplicates are ignored; there must be at least one event.
     """
     distinct = {event.event_id: event for event in reversed(events)}
     in_order = list(reversed(distinct.values()))
@@ -272,7 +236,6 @@ def joined(events: Sequence[QAEvent]) -> QAEvent:
 
 
 def _said(event: QAEvent) -> list[ChatMessage]:
-    """Return the turns of an event, including its answer."""
     answer = ChatMessage(role="assistant", content=event.answer)
     if not event.messages:
         return [ChatMessage(role="user", content=event.question), answer]

@@ -1,8 +1,7 @@
 """Sample raw JSON records before they are delivered: the intake's decision, on a cheap view of the record.
 
-Each view is a step of the same decision: the record's key, the trace headers, the needed fields of a plain
-JSON body, and else the decoded event. What cannot be read is delivered and becomes a dead letter, unless
-these fields can be read and decide to skip it: at a rate of 1%, one in a hundred such records becomes one.
+The views are its key, its trace headers, the needed fields of a plain JSON body, else the decoded event.
+Unreadable records are delivered and become dead letters, unless these fields decide to skip them.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ _Text = str | UnsetType | None
 
 
 def _decoder(label_names: Sequence[str]) -> msgspec.json.Decoder[Any] | None:
-    """Build a decoder for the fields of a plain event that sampling needs; None if a label's name forbids it.
-
-    It reads only the wanted labels: a dictionary of all costs a third of the whole decision.
-    """
+    # Of the wanted labels only: a dictionary of all costs a third of the whole decision.
     fields: list[tuple[str, Any, Any]] = [("specversion", msgspec.Raw, _ABSENT)]
     fields += [(name, _Text, UNSET) for name in ("event_id", "trace_id", "tracestate")]
     if label_names:
@@ -49,15 +45,10 @@ def _decoder(label_names: Sequence[str]) -> msgspec.json.Decoder[Any] | None:
 
 
 class PushDown:
-    """Decides whether a raw record is delivered. Not thread-safe: `skipped` holds plain integers.
-
-    Args:
-        reader: Reads the records whose fields are not where a plain event has them.
-    """
+    """Decides whether a raw record is delivered. Not thread-safe: `skipped` holds plain integers."""
 
     def __init__(self, policy: SamplingPolicy, reader: EventReader) -> None:
         self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
-        """Records skipped so far, by reason."""
         self._policy = policy
         self._by_key = policy.key == "record_key"
         self._reader = reader
@@ -68,7 +59,6 @@ class PushDown:
         self._cached_stratum = lru_cache(maxsize=CACHED_LABELS)(self._stratum)
 
     def __call__(self, record: Record) -> bool:
-        """Return whether to deliver a record; count it if not."""
         # R as bytes: a digest is compared as it is.
         randomness = sha256(record.key).digest() if self._by_key and record.key else None
         if randomness is None and record.headers:
@@ -86,7 +76,7 @@ class PushDown:
         return False
 
     def _reason(self, record: Record, randomness: bytes | None) -> SkipReason | None:
-        """Return why to skip a record by its body; None if it is kept, or not read here."""
+        """Decide by the body; None to deliver the record, also if it is not read here."""
         value = record.value
         if not value:
             return None

@@ -1,7 +1,4 @@
-"""Decode Avro and Protobuf payloads by a registered schema to JSON. Pure.
-
-Decoders are built from plain schemas, so that a record may be decoded here or in another process.
-"""
+"""Decode Avro and Protobuf payloads by a registered schema to JSON, here or in another process. Pure."""
 
 from __future__ import annotations
 
@@ -41,12 +38,11 @@ class AvroSchema:
     references: tuple[str, ...] = ()
 
     def size(self, payload: bytes) -> int:
-        """Return a bound on the values in a payload, for `read_beside`; 0 if the schema limits them."""
+        """Return a bound on the values in a payload; 0 if the schema limits them."""
         shape = _avro(self).shape
         return len(payload) * _CAREFUL if shape.is_recursive else len(payload) * shape.repeats
 
     def read(self, payload: bytes) -> bytes:
-        """Decode a record; raises DecodeError if it does not match the schema."""
         decoder, stream = _avro(self), io.BytesIO(payload)
         try:
             document = decoder.read(stream, decoder.parsed, None)
@@ -98,13 +94,12 @@ def _plain(value: object) -> object:
 
 
 class _AvroShape:
-    """Properties of the records of a schema; `repeats`: they hold values without a limit."""
+    """Whether the records of a schema nest or hold values (`repeats`) without a limit."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self.is_recursive = self.has_empty_items = self.repeats = False
         self._names = names
-        self._known: dict[str, bool | None] = {}
-        """By name, whether its values have bytes; None while it is examined."""
+        self._known: dict[str, bool | None] = {}  # whether its values have bytes; None while it is examined
 
     def is_filled(self, schema: Any) -> bool:
         """Examine a schema; return whether each of its values has at least one byte."""
@@ -141,13 +136,10 @@ class _AvroShape:
 
 @dataclass(frozen=True, slots=True)
 class ProtobufSchema:
-    """A Protobuf schema."""
-
-    files: tuple[bytes, ...]
-    """The serialized descriptors of the files that it imports, and its own."""
+    files: tuple[bytes, ...]  # the serialized descriptors of its imports, and its own
 
     def read(self, path: tuple[int, ...], payload: bytes) -> bytes:
-        """Decode a message by its index path in the file; raises DecodeError if it does not match."""
+        """Decode a message by its index path in the file."""
         message = _protobuf(self, path)()
         try:
             message.ParseFromString(payload)
@@ -165,7 +157,6 @@ class ProtobufSchema:
 def _files(
     schema: ProtobufSchema,
 ) -> tuple[descriptor_pool.DescriptorPool, descriptor_pb2.FileDescriptorProto]:
-    """A pool with a schema and its imports, and the schema's file, which keeps the order of messages."""
     files = [descriptor_pb2.FileDescriptorProto.FromString(one) for one in schema.files]
     pool = descriptor_pool.DescriptorPool()
     try:
