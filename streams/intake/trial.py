@@ -20,8 +20,7 @@ from streams.settings.tree import Settings
 class TrialOutcome:
     """The outcome of one record or trace: its event, or the problem."""
 
-    before: Any
-    """The input: the JSON of a record, or the id of a trace."""
+    before: Any  # the input: the JSON of a record, or the id of a trace
     event: QAEvent | None = None
     problem: str | None = None
     kept: bool = False
@@ -30,8 +29,7 @@ class TrialOutcome:
     metrics: tuple[str, ...] = ()
     probabilities: Mapping[str, float] = field(default_factory=dict)
     """With which each metric judges such events; those that never do are left out."""
-    hints: tuple[str, ...] = ()
-    """For traces without content: how to enable its recording."""
+    hints: tuple[str, ...] = ()  # how to have the content of traces recorded
 
 
 def looks_like_otlp(value: bytes) -> bool:
@@ -43,7 +41,7 @@ def looks_like_otlp(value: bytes) -> bool:
 
 
 def whole_or_lines(content: bytes) -> list[Record]:
-    """Return a file's records: the whole file, or one per line as the Collector's file exporter writes."""
+    """Return the file as one record, or one per line as the Collector's file exporter writes."""
     if content.lstrip()[:1] == b"{":
         try:
             orjson.loads(content)
@@ -53,7 +51,7 @@ def whole_or_lines(content: bytes) -> list[Record]:
 
 
 async def unpack(records: Sequence[Record], reader: RecordReader) -> tuple[list[Record], list[TrialOutcome]]:
-    """Decode records by their schemas; also return the outcomes of those that do not match theirs."""
+    """Decode records by their schemas, and return the outcomes of those that do not match theirs."""
     if not isinstance(reader, EventReader):
         return list(records), []
     found, unread = [], []

@@ -36,12 +36,10 @@ from streams.settings.tree import Settings
 if TYPE_CHECKING:
     from streams.intake.reading.registry.unpacking import Unpacking
 
-_HIDDEN = b'"data_base64"'
 MAX_DETAIL_CHARS = 1_000
 MAX_DETAIL_PROBLEMS = 5
 PROBABILITY_HEADER = "sampling-probability"
 """Record header with the producer's sampling probability; it takes precedence over the body's field."""
-
 _EVENT_FIELDS = tuple(QAEvent.model_fields)
 _TRACE_FIELDS = ("trace_id", "span_id", "tracestate")
 _NORMAL = {"trace_id": normal_id, "span_id": normal_id, "tracestate": normal_tracestate}
@@ -49,20 +47,13 @@ _DATETIME = TypeAdapter(datetime)
 
 
 class JsonReader(EventReader):
-    """Reads records of JSON, or with schemas in a registry.
+    """Reads records of JSON, or with schemas in a registry, also in a CloudEvent (binary or structured mode).
 
-    Steps: size; an empty value; Confluent's wire header; JSON; CloudEvents (binary mode by the header
-    `ce_specversion`; structured mode by content type or by its required attributes); `ingest.mapping`;
-    defaults from outside the body; the event's own checks.
+    `event_id` is by default the CloudEvent's id, `occurred_at` its time, else the record's timestamp. A time
+    without an offset is in UTC; a number is Unix time (seconds, or milliseconds if larger than 2e10).
 
-    Defaults: `event_id` is the CloudEvent's id; `occurred_at` is the CloudEvent's time, else the record's
-    timestamp, and always in UTC. A time without an offset is in UTC. A number as time is Unix time (seconds,
-    or milliseconds if larger than 2e10).
-
-    The whole trace context comes from one place: the header `traceparent` (with `tracestate`), else the
-    header `ce_traceparent`, else the attributes of a structured CloudEvent, else the body. Headers take
-    precedence so that sampling can use them without reading the body; a malformed header is ignored. A
-    service that forwards events of others must forward their trace headers or send none.
+    The whole trace context comes from one place: valid headers, else the attributes of a structured
+    CloudEvent, else the body. So sampling can use headers without the body.
     """
 
     def __init__(
@@ -114,7 +105,12 @@ class JsonReader(EventReader):
             await self._unpacking.close()
 
     def parts(self, value: bytes | None) -> int:
-        return parts_of(value)
+        """Count also the parts of JSON inside strings; 0 for a short value."""
+        if value is None or len(value) <= READ_AT_ONCE:
+            return 0
+        if b'"data_base64"' in value:
+            return len(value)
+        return value.count(b",") + value.count(b"[") + value.count(b"{")
 
     async def unpack(self, value: bytes | None, headers: Headers) -> bytes | None:
         return value if self._unpacking is None else await self._unpacking.json(value, headers)
@@ -131,29 +127,24 @@ class JsonReader(EventReader):
             if self._mapper is None
             else self._mapper.apply(document, _EVENT_FIELDS)
         )
-        fields["event_id"] = _event_id(fields, opened)
+        own = fields.get("event_id")
+        is_missing = own is None or own == ""
+        fields["event_id"] = opened.event_id if is_missing and opened.event_id is not None else own
         fields["labels"] = normal_labels(fields.get("labels"))
         fields |= _trace(fields, opened, headers)
-        stated = _header(headers, PROBABILITY_HEADER) if headers else None
+        stated = _stated_probability(headers) if headers else None
         if stated is not None:
             fields["sampling_probability"] = stated
         fields["occurred_at"] = _occurred_at(fields.get("occurred_at"), opened, timestamp_ms)
         return event_of(fields)
 
 
-def _header(headers: Headers, wanted: str) -> float | None:
-    for name, value in headers:
-        if name == wanted and value is not None:
-            try:
-                return float(value)
-            except ValueError:
-                return None
-    return None
-
-
-def _event_id(fields: Mapping[str, Any], opened: Opened) -> Any:
-    own = fields.get("event_id")
-    return opened.event_id if opened.event_id is not None and (own is None or own == "") else own
+def _stated_probability(headers: Headers) -> float | None:
+    stated = next((value for name, value in headers if name == PROBABILITY_HEADER and value is not None), "")
+    try:
+        return float(stated)
+    except ValueError:
+        return None
 
 
 def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[str, Any]:
@@ -188,7 +179,7 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
 
 
 def normal_labels(raw: object) -> dict[str, str]:
-    """Convert the value of an event's `labels`: numbers and booleans to texts; nulls are omitted."""
+    """Convert numbers and booleans of an event's `labels` to texts; nulls are omitted."""
     if raw is None:
         return {}
     if not isinstance(raw, dict):
@@ -214,7 +205,7 @@ def normal_labels(raw: object) -> dict[str, str]:
 
 
 def event_of(fields: Mapping[str, Any]) -> QAEvent:
-    """Return the event of some fields; raises DecodeError, within the limits of a dead letter."""
+    """Return the event of some fields, or raise DecodeError within the limits of a dead letter."""
     try:
         return QAEvent.model_validate(fields)
     except ValidationError as error:
@@ -229,7 +220,7 @@ def event_of(fields: Mapping[str, Any]) -> QAEvent:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The JSON object in a record, and the defaults from its envelope."""
+    """The JSON object in a record, and defaults from its envelope."""
 
     document: dict[str, Any]
     event_id: str | None = None
@@ -238,7 +229,7 @@ class Opened:
 
 
 def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes:
-    """Return a record's value; raises DecodeError if it is empty or too large."""
+    """Refuse a value that is empty or too large."""
     if not value:
         raise undecodable(f"value: is empty (a tombstone); send {send}")
     if len(value) > limit:
@@ -250,20 +241,7 @@ def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes
     return value
 
 
-def parts_of(value: bytes | None) -> int:
-    """Return an upper bound on the parts of a JSON text, including JSON inside its strings; 0 if it is short.
-
-    More than `judge.metric.READ_AT_ONCE` parts are not read in the event loop.
-    """
-    if value is None or len(value) <= READ_AT_ONCE:
-        return 0
-    if _HIDDEN in value:
-        return len(value)
-    return value.count(b",") + value.count(b"[") + value.count(b"{")
-
-
 def open_record(value: bytes, headers: Headers) -> Opened:
-    """Return the JSON object in a record; raises DecodeError if it holds none."""
     if not headers:
         document = _json_object(value if value[0] else value[WIRE_HEADER_BYTES:], "value")
         return _open_structured(document) if _looks_structured(document) else Opened(document)
@@ -277,18 +255,12 @@ def open_record(value: bytes, headers: Headers) -> Opened:
     document = _json_object(value if value[0] else value[WIRE_HEADER_BYTES:], "value")
     if "ce_specversion" in named:
         return Opened(document, _text(named.get("ce_id")) or None, _text(named.get("ce_time")) or None)
-    structured = content_type.startswith("application/cloudevents")
-    if structured or _looks_structured(document):
-        return _open_structured(document)
-    return Opened(document)
-
-
-def _looks_structured(document: dict[str, Any]) -> bool:
-    return (
+    is_structured = content_type.startswith("application/cloudevents") or (
         "specversion" in document
         and ("data" in document or "data_base64" in document)
         and all(isinstance(document.get(name), str) for name in ("specversion", "type", "source", "id"))
     )
+    return _open_structured(document) if is_structured else Opened(document)
 
 
 def _open_structured(envelope: dict[str, Any]) -> Opened:
@@ -341,8 +313,7 @@ def _json_object(raw: bytes, field: str) -> dict[str, Any]:
 
 
 def _text(value: bytes | None) -> str:
-    """Decode a header; empty if it is not UTF-8."""
     try:
-        return "" if value is None else value.decode()
+        return (value or b"").decode()
     except UnicodeDecodeError:
         return ""

@@ -1,13 +1,13 @@
-"""OTLP requests in Protobuf and JSON, of spans and of log records, as one form of span. Pure.
-
-A Protobuf request begins with the tag of its first field (0x0a), a JSON request with a brace.
-"""
+"""OTLP requests in Protobuf and JSON, of spans and of log records, as one form of span. Pure."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError as ProtobufError
 from opentelemetry.proto.common.v1 import common_pb2
@@ -16,7 +16,6 @@ from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from streams.errors import undecodable
-from streams.intake.reading.otlp.json_request import json_heads, json_spans
 from streams.intake.reading.otlp.span import (
     ERROR,
     EVENT_PARTS,
@@ -30,19 +29,20 @@ from streams.intake.reading.otlp.span import (
 from streams.intake.sampling import Head
 
 _TRACE_ID_BYTES: Final = 16
+MAX_OBJECTS: Final = 250_000
+"""Opening brackets of a request in JSON; an attribute has two in at least 30 bytes."""
 
 
 def heads(value: bytes) -> list[Head]:
     """Read the ids, tracestate and number of roots of each trace, for sampling."""
     if _is_json(value):
-        return [Head(*head) for head in _by_trace(json_heads(value))]
+        return [Head(*head) for head in _by_trace(_json_heads(value))]
     # Most traces of a request are not sampled: their ids stay bytes until here.
     found = _by_trace(_protobuf_heads(value))
     return [Head(trace_id.hex(), state.decode("latin-1"), roots) for trace_id, state, roots in found]
 
 
 def _by_trace(spans: Iterable[tuple[Any, Any, bool]]) -> list[tuple[Any, Any, int]]:
-    """Give each trace's id, its first tracestate and its number of roots."""
     found: dict[Any, tuple[Any, int]] = {}
     for trace_id, tracestate, is_root in spans:
         state, roots = found.get(trace_id, (tracestate, 0))
@@ -52,7 +52,7 @@ def _by_trace(spans: Iterable[tuple[Any, Any, bool]]) -> list[tuple[Any, Any, in
 
 def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
     """Read a request's spans, or its log records as spans, in its order."""
-    return list(json_spans(value, keep) if _is_json(value) else _protobuf_spans(value, keep))
+    return list(_json_spans(value, keep) if _is_json(value) else _protobuf_spans(value, keep))
 
 
 def _is_json(value: bytes) -> bool:
@@ -65,19 +65,8 @@ def _is_json(value: bytes) -> bool:
 # Protobuf
 
 
-_HEAD_FIELDS: Final[Mapping[str, frozenset[str]]] = {
-    "Span": frozenset({"trace_id", "trace_state", "parent_span_id"}),
-    "Resource": frozenset(),
-    "InstrumentationScope": frozenset(),
-}
-"""What is parsed for sampling: without the other fields parsing takes a third of the time."""
-
-
-def _messages(fields: Mapping[str, frozenset[str]]) -> tuple[Any, Any]:
-    """The library's messages, some with a part of their fields, and with texts as bytes.
-
-    One text that is not UTF-8 must not lose a request.
-    """
+def _messages(**fields: Sequence[str]) -> tuple[Any, Any]:
+    """Cut the library's messages to some fields, with texts as bytes: some are not UTF-8."""
     pool = descriptor_pool.DescriptorPool()
     for module in (common_pb2, resource_pb2, trace_pb2, logs_pb2):
         file = descriptor_pb2.FileDescriptorProto()
@@ -98,8 +87,11 @@ def _messages(fields: Mapping[str, frozenset[str]]) -> tuple[Any, Any]:
     return traces, logs
 
 
-_TRACES, _LOGS = _messages({})
-_TRACE_HEADS, _ = _messages(_HEAD_FIELDS)
+_TRACES, _LOGS = _messages()
+# For sampling: without the other fields parsing takes a third of the time.
+_TRACE_HEADS, _ = _messages(
+    Span=("trace_id", "trace_state", "parent_span_id"), Resource=(), InstrumentationScope=()
+)
 
 
 def _parsed(message: Any, value: bytes) -> Any:
@@ -110,14 +102,11 @@ def _parsed(message: Any, value: bytes) -> Any:
 
 
 def _protobuf_groups(value: bytes, message: Any) -> list[ScopeRecords]:
-    """Parse a request of spans or of log records.
-
-    Both kinds have the same outer fields. Those of a log record have other types than a span's of the same
-    number, except that its trace id has the number of a span's attributes.
-    """
+    # Both kinds have the same outer fields. Those of a log record have other types than a span's of the same
+    # number, except that its trace id has the number of a span's attributes.
     heads = _parsed(_TRACE_HEADS, value)
     groups = [] if heads is None else _grouped(heads.resource_spans, "scope_spans", "spans")
-    is_of_spans = _have_trace_ids(groups)
+    is_of_spans = any(len(one.trace_id) == _TRACE_ID_BYTES for group in groups for one in group.records)
     if is_of_spans and message is _TRACE_HEADS:
         return groups
     request = _parsed(message if is_of_spans else _LOGS, value)
@@ -129,10 +118,6 @@ def _protobuf_groups(value: bytes, message: Any) -> list[ScopeRecords]:
     if is_of_spans:
         return _grouped(request.resource_spans, "scope_spans", "spans")
     return _grouped(request.resource_logs, "scope_logs", "log_records")
-
-
-def _have_trace_ids(groups: Iterable[ScopeRecords]) -> bool:
-    return any(len(record.trace_id) == _TRACE_ID_BYTES for group in groups for record in group.records)
 
 
 def _grouped(resources: Any, scopes: str, records: str) -> list[ScopeRecords]:
@@ -169,13 +154,9 @@ def _protobuf_spans(value: bytes, keep: Keep) -> Iterator[Span]:
                 continue
             attributes = _attributes(record.attributes, budget)
             if group.are_logs:
-                yield log_span(
-                    Span(trace_id, record.span_id.hex(), "", "", "", scope, resource, attributes),
-                    _text(record.event_name),
-                    attributes,
-                    _value(record.body, budget),
-                    record.time_unix_nano or record.observed_time_unix_nano,
-                )
+                span = Span(trace_id, record.span_id.hex(), "", "", "", scope, resource, attributes)
+                time = record.time_unix_nano or record.observed_time_unix_nano
+                yield log_span(span, _text(record.event_name), _value(record.body, budget), time)
                 continue
             budget.take(EVENT_PARTS * len(record.events))
             yield Span(
@@ -216,3 +197,146 @@ def _value(any_value: Any, budget: ObjectBudget) -> Any:
 def _attributes(pairs: Sequence[Any], budget: ObjectBudget) -> dict[str, Any]:
     budget.take(len(pairs))
     return {_text(pair.key): _value(pair.value, budget) for pair in pairs}
+
+
+# JSON: `json_format` would take ten times as long, and reads the hexadecimal ids as base64
+
+
+def _json_groups(value: bytes) -> list[ScopeRecords]:
+    ObjectBudget(MAX_OBJECTS, "objects in JSON").take(value.count(b"{") + value.count(b"["))
+    try:
+        request = _loaded(value)
+        if request and request.keys().isdisjoint(("resourceSpans", "resourceLogs")):
+            names = ", ".join(sorted(request)[:5])[:100]
+            raise ValueError(f"has neither resourceSpans nor resourceLogs (got {names})")  # noqa: TRY301
+        budget = ObjectBudget.of_spans()
+        traces = _json_grouped(request, ("resourceSpans", "scopeSpans", "spans"), budget)
+        return traces + _json_grouped(request, ("resourceLogs", "scopeLogs", "logRecords"), budget)
+    except (ValueError, AttributeError) as error:
+        raise undecodable(
+            f"value: is not an OTLP request in JSON, {error}; "
+            "let the Kafka exporter of a current Collector write it"
+        ) from None
+
+
+def _loaded(value: bytes) -> Any:
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:  # one text that is not UTF-8 must not lose a request
+        return orjson.loads(value.decode("utf-8", "replace"))
+
+
+def _json_grouped(request: Any, names: tuple[str, str, str], budget: ObjectBudget) -> list[ScopeRecords]:
+    groups = []
+    for of_resource in _objects(request, names[0]):
+        if "instrumentationLibrarySpans" in of_resource:
+            raise ValueError("has instrumentationLibrarySpans, as OTLP before 0.15 does")
+        for of_scope in _objects(of_resource, names[1]):
+            records = _objects(of_scope, names[2])
+            budget.take(1 + len(records))
+            are_logs = names[2] == "logRecords"
+            groups.append(ScopeRecords(of_resource.get("resource"), of_scope.get("scope"), records, are_logs))
+    return groups
+
+
+def _objects(message: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    messages = message.get(name) or []
+    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+        raise ValueError(f"{name} must be a list of objects")
+    return messages
+
+
+def _json_heads(value: bytes) -> Iterator[tuple[str, str, bool]]:
+    for group in _json_groups(value):
+        for record in group.records:
+            is_root = not group.are_logs and not record.get("parentSpanId")
+            yield _id(record, "traceId"), _json_text(record, "traceState"), is_root
+
+
+def _json_spans(value: bytes, keep: Keep) -> Iterator[Span]:
+    budget = ObjectBudget.of_parts()
+    for group in _json_groups(value):
+        resource, scope = _json_attributes(group.resource, budget), _json_text(group.scope, "name")
+        for record in group.records:
+            trace_id = _id(record, "traceId")
+            if not keep(trace_id):
+                continue
+            attributes = _json_attributes(record, budget)
+            events = record.get("events")
+            events = events if isinstance(events, list) else []
+            budget.take(EVENT_PARTS * len(events))
+            status = record.get("status")
+            status = status if isinstance(status, dict) else {}
+            span = Span(
+                trace_id,
+                _id(record, "spanId"),
+                _id(record, "parentSpanId"),
+                _json_text(record, "traceState"),
+                _json_text(record, "name"),
+                scope,
+                resource,
+                attributes,
+                _number(record, "startTimeUnixNano"),
+                _number(record, "endTimeUnixNano"),
+                tuple(SpanEvent(_json_text(one, "name"), _json_attributes(one, budget)) for one in events),
+                _json_text(status, "message") or "error" if status.get("code") in ERROR else None,
+            )
+            if group.are_logs:
+                name, body = _json_text(record, "eventName"), _json_value(record.get("body"), budget)
+                time = _number(record, "timeUnixNano") or _number(record, "observedTimeUnixNano")
+                span = log_span(span, name, body, time)
+            yield span
+
+
+def _json_text(message: Any, name: str) -> str:
+    value = message.get(name) if isinstance(message, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _id(message: Mapping[str, Any], name: str) -> str:
+    """Read an id: hexadecimal as OTLP/JSON says, or base64 as the plain JSON form of Protobuf writes it."""
+    value = _json_text(message, name)
+    if not value or len(value) in {16, 32}:
+        return value.lower()
+    try:
+        return base64.b64decode(value, validate=True).hex()
+    except (binascii.Error, ValueError):
+        return value.lower()
+
+
+def _number(message: Mapping[str, Any], name: str) -> int:
+    try:
+        return int(message.get(name) or 0)  # 64-bit numbers are texts
+    except (OverflowError, TypeError, ValueError):
+        return 0
+
+
+def _json_value(any_value: Any, budget: ObjectBudget) -> Any:
+    if not isinstance(any_value, dict) or not any_value:
+        return None
+    kind, value = next(iter(any_value.items()))
+    if kind == "arrayValue":
+        inner = value.get("values") if isinstance(value, dict) else None
+        items = inner if isinstance(inner, list) else []
+        budget.take(len(items))
+        return [_json_value(item, budget) for item in items]
+    if kind == "kvlistValue":
+        return _json_attributes(value, budget, "values")
+    if kind in {"intValue", "doubleValue"}:
+        try:
+            return int(value) if kind == "intValue" else float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return value if kind in {"stringValue", "boolValue"} else None
+
+
+def _json_attributes(message: Any, budget: ObjectBudget, name: str = "attributes") -> dict[str, Any]:
+    pairs = message.get(name) if isinstance(message, dict) else None
+    if not isinstance(pairs, list):
+        return {}
+    budget.take(len(pairs))
+    return {
+        pair["key"]: _json_value(pair.get("value"), budget)
+        for pair in pairs
+        if isinstance(pair, dict) and isinstance(pair.get("key"), str)
+    }

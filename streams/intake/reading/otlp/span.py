@@ -8,24 +8,19 @@ from typing import Any, Final, NamedTuple
 from streams.errors import DecodeError
 
 MAX_SPANS: Final = 20_000
-"""Spans and log records, with their scopes and resources. A Collector's batch has 8,192 by default."""
+"""With log records, scopes and resources. A Collector's batch has 8,192 by default."""
 MAX_PARTS: Final = 100_000
 """Attributes, their nested values, and events. An empty one takes two bytes, its Python object a kilobyte."""
 EVENT_PARTS: Final = 4
-"""Parts that an event of a span counts as."""
 ERROR: Final = (2, "STATUS_CODE_ERROR")
 
 Attributes = Mapping[str, Any]
 """Name to text, number, truth value, list or mapping; None for a value of another type."""
-
-
 Keep = Callable[[str], bool]
 """Selects trace ids whose spans are read."""
 
 
 class SpanEvent(NamedTuple):
-    """An event within a span."""
-
     name: str
     attributes: Attributes
 
@@ -82,15 +77,11 @@ class ObjectBudget:
             )
 
 
-def log_span(span: Span, event_name: str, attributes: dict[str, Any], body: Any, time: int) -> Span:
-    """Complete the span that a log record becomes.
-
-    Older instrumentations write the event's name as an attribute, AWS Distro for OpenTelemetry the messages
-    into the body. The Collector's sampler writes its threshold as an attribute; with a randomness of its own
-    it has not decided by the trace id.
-    """
-    name = event_name or attributes.get("event.name")
-    if isinstance(body, dict):
+def log_span(span: Span, event_name: str, body: Any, time: int) -> Span:
+    """Complete the span that a log record becomes."""
+    attributes = span.attributes
+    name = event_name or attributes.get("event.name")  # of older instrumentations
+    if isinstance(body, dict):  # AWS Distro for OpenTelemetry writes the messages into it
         content = {key: value for key, value in body.items() if key.startswith("gen_ai.")}
         for side in ("input", "output"):
             if isinstance(exchanged := body.get(side), dict) and "messages" in exchanged:
@@ -98,7 +89,7 @@ def log_span(span: Span, event_name: str, attributes: dict[str, Any], body: Any,
         attributes = {**content, **attributes, "body": body}
     elif isinstance(body, str) and isinstance(name, str) and name.startswith("gen_ai."):
         attributes = {**attributes, "body": body}
-    threshold = attributes.get("sampling.threshold")
+    threshold = attributes.get("sampling.threshold")  # of the Collector's sampler
     by_trace_id = isinstance(threshold, str) and "sampling.randomness" not in attributes
     return span._replace(
         name=name if isinstance(name, str) else "",

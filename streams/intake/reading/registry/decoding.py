@@ -40,7 +40,7 @@ class AvroSchema:
     def size(self, payload: bytes) -> int:
         """Return a bound on the values in a payload; 0 if the schema limits them."""
         shape = _avro(self).shape
-        return len(payload) * _CAREFUL if shape.is_recursive else len(payload) * shape.repeats
+        return len(payload) * (_CAREFUL if shape.is_recursive else shape.repeats)
 
     def read(self, payload: bytes) -> bytes:
         decoder, stream = _avro(self), io.BytesIO(payload)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reader import TraceContext, parse_trace_context, read_beside, trace_from_headers
-from streams.intake.reading.decode import JsonReader, parts_of
+from streams.intake.reading.decode import JsonReader
 from tests.places import SHARED_DATA
 
 INGEST = JsonReader(max_event_bytes=4_194_304)
@@ -131,7 +131,7 @@ def _record(**fields: Any) -> Any:
 )
 def test_parts_are_counted(value: bytes | None, parts: int) -> None:
     """Parts are commas and opening brackets, also inside texts."""
-    assert parts_of(value) == parts
+    assert JsonReader(max_event_bytes=1).parts(value) == parts
 
 
 async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
