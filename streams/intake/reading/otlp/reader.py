@@ -24,22 +24,12 @@ from streams.settings.tree import Settings
 GRACE_SECONDS: Final = 5.0
 """Time from a trace's root span until the trace is closed."""
 IDLE_SECONDS: Final = 60.0
-_SPAN_PARTS: Final = 8
-_LONG_CHARS: Final = 1_000
-"""From this length on an attribute is searched for JSON."""
 Unit = Literal["trace", "span"]
 """trace: one event for each trace, whose spans are joined; span: one event for each model call, no join."""
 
 
 class OtlpReader(GroupReader[Span]):
-    """Reads OTLP requests of spans and log records.
-
-    Args:
-        unit: One event for each trace or each model call.
-        max_event_bytes: Larger records are refused.
-        mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); `event` finds other fields.
-        bounds: When traces are closed; None with unit span.
-    """
+    """Reads OTLP requests of spans and log records; `mapping` is over the normalised trace."""
 
     noun = "trace"
 
@@ -79,7 +69,6 @@ class OtlpReader(GroupReader[Span]):
             raise undecodable("traceId: is not hexadecimal; correct the producer") from None
 
     def parts(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[Span]]:
-        """Read a record's spans of the wanted traces by trace id; those without a trace id are omitted."""
         traces: dict[str, list[Span]] = {}
         try:
             for span in request.spans(self._checked(value), keep):
@@ -90,11 +79,7 @@ class OtlpReader(GroupReader[Span]):
         return traces
 
     def opening(self, parts: Sequence[Span]) -> list[Span]:
-        """Return the spans without our own verdicts.
-
-        A Collector may send those back as log records of the judged trace. They come after it, and after a
-        start they would have it read back and judged again.
-        """
+        """Omit our own verdicts, which a Collector may send back: they would have a trace judged again."""
         return [span for span in parts if not (span.is_log and RESULT_ATTRIBUTE in span.attributes)]
 
     def is_complete(self, parts: Iterable[Span]) -> bool:
@@ -116,9 +101,9 @@ class OtlpReader(GroupReader[Span]):
     def size(self, parts: Iterable[Span]) -> int:
         count = 0
         for span in parts:
-            count += _SPAN_PARTS + len(span.attributes) + EVENT_PARTS * len(span.events)
+            count += 8 + len(span.attributes) + EVENT_PARTS * len(span.events)
             for value in span.attributes.values():
-                if isinstance(value, str) and len(value) > _LONG_CHARS:
+                if isinstance(value, str) and len(value) > 1_000:  # may be JSON
                     count += value.count(",") + value.count("[") + value.count("{")
         return count
 

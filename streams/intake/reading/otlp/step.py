@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from schemas.result import RESULT_ATTRIBUTE
-from streams.intake.reading.otlp.conversation import Turn, is_stripped
-from streams.intake.reading.otlp.exchange import (
-    INPUT_EVENTS,
-    OUTPUT_EVENTS,
-    Values,
+from streams.intake.reading.otlp.conversation import (
+    Turn,
     answer_in,
-    exchange,
     is_conversation,
+    is_stripped,
     question_in,
-    spoken,
-    turns_of,
-    waits_for_tools,
+    read_turns,
 )
-from streams.intake.reading.otlp.families import OWN, Kind, is_label
+from streams.intake.reading.otlp.families import OWN, Field, Kind, is_label, shape_of
 from streams.intake.reading.otlp.pages import Document, read_documents
+from streams.intake.reading.otlp.span import Attributes, Span, SpanEvent
 from streams.intake.reading.otlp.text import (
     KEYS,
     WORDS,
     as_text,
     is_cut,
+    is_shown_object,
+    listed,
     loaded,
     result_text,
     unflatten,
@@ -35,21 +33,56 @@ from streams.intake.reading.otlp.text import (
 )
 
 ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "chain"})
+MODELS: Final[frozenset[Kind]] = frozenset({"model", "agent"})
 _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
 _SEARCH_WORDS: Final = re.compile("retriev|(?<!re)search|rerank|vector|knowledge|look_?up", re.IGNORECASE)
+_REDACTED: Final = frozenset({"__REDACTED__", "[REDACTED]", "<redacted>", "[Scrubbed]"})
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+OUTPUT_EVENTS: Final = ("gen_ai.choice", "gen_ai.content.completion", "gen_ai.assistant.reply")
+INPUT_EVENTS: Final = (
+    *(f"gen_ai.{role}.message" for role in ("system", "developer", "user", "assistant", "tool")),
+    "gen_ai.content.prompt",
+)
+_NOT_ANSWERING: Final = frozenset({"tool", "user", "system"})
+_REQUEST: Final = ("args", "instructions", "contents", "system")
+"""Keys of a function call or of a request to a model, which a step's own input does not have."""
 _KIND_OF: Final[Mapping[Kind, Sequence[str]]] = WORDS["kinds"]
 
 
 class ToolUse(NamedTuple):
-    """A tool that ran."""
-
     name: str
     arguments: str
     result: str
 
 
-class Step(Values):
+class Step:
     """One span, with the log records of its id among its events. Its parts are read when they are needed."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self.attributes: Attributes = _with_details(span)
+        self.shape = shape_of(span.scope, tuple(self.attributes))
+        self.family = self.shape.family
+
+    def first(self, *fields: Field) -> Any:
+        for name in self.shape.present(*fields):
+            value = self.attributes[name]
+            if value is not None and value != "" and not (isinstance(value, str) and value in _REDACTED):
+                return value
+        return None
+
+    def text(self, field: Field) -> str | None:
+        """Read the first value of a field as text; None for none or an empty text."""
+        return as_text(loaded(self.first(field))).strip() or None
+
+    def _turns(self, whole: Field, flat: Field, role: str) -> list[Turn]:
+        """Read the first conversation, in one attribute or over several."""
+        for name in self.shape.present(whole, flat):
+            turns = turns_of(self.attributes.get(name), role)
+            turns = turns or turns_of(unflatten(self.attributes, name), role)
+            if turns:
+                return turns
+        return []
 
     # Kind
 
@@ -89,12 +122,7 @@ class Step(Values):
     @cached_property
     def lacks_content(self) -> bool:
         """Whether a model or agent ran without error and its output was not recorded, not even as empty."""
-        if (
-            self.kind not in {"model", "agent"}
-            or self.span.error is not None
-            or self.said
-            or self.answer is not None
-        ):
+        if self.kind not in MODELS or self.span.error or self.said or self.answer is not None:
             return False
         output = self.first("said", "gave")
         return output is None or is_stripped(output)
@@ -108,7 +136,29 @@ class Step(Values):
 
     @cached_property
     def _messages(self) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
-        return exchange(self, self.kind)
+        heard = self._turns("heard", "heard_flat", "user")
+        said = self._turns("said", "said_flat", "assistant")
+        in_events = bool(self.span.events or self.span.is_log) and not heard
+        heard = heard or _turns_in_events(self.span, INPUT_EVENTS, "user")
+        said = said or _turns_in_events(self.span, OUTPUT_EVENTS, "assistant")
+        is_model = self.kind in MODELS
+        if is_model:
+            heard = heard or _as_turns(self.first("given"), "user", question_in)
+        else:  # the input of an application's step is a structure, not a message
+            heard = [turn for turn in heard if not turn.text.startswith("{")]
+        if not said and not in_events:  # the whole conversation in one attribute
+            heard, said = _split(heard, [turn.role != "assistant" for turn in heard])
+        if is_model:
+            said = said or _as_turns(self.first("gave"), "assistant", answer_in)
+        if len(said) > 1 and any(turn.role == "user" for turn in said):  # the whole conversation
+            heard, said = _split(said, [turn.role == "user" for turn in said])
+        requested = listed(self.first("called"))
+        if requested and not any(turn.tool_calls for turn in said):
+            said = [*said, *read_turns([{"role": "assistant", "tool_calls": [*map(loaded, requested)]}])]
+        if not any(turn.role == "system" for turn in heard):
+            system = self.first("system")
+            heard = heard if system is None else [*read_turns(system, "system"), *heard]
+        return tuple(heard), tuple(said)
 
     @property
     def heard(self) -> tuple[Turn, ...]:
@@ -126,16 +176,15 @@ class Step(Values):
             return stated
         if self.kind == "model":
             return spoken(self.said) or (None if waits_for_tools(self.said) else self._output())
-        return self._output() or spoken(
-            self.said
-        )  # an agent's result comes before the last message within it
+        # An agent's result comes before the last message within it.
+        return self._output() or spoken(self.said)
 
     def _output(self) -> str | None:
         return answer_in(self.first("gave"))
 
     @cached_property
     def asked(self) -> str | None:
-        """The text of the input of an application's step; a model's messages are not a question."""
+        """The text of the input; a model's messages are not a question."""
         given = self.first("given")
         if self.kind == "model" or is_conversation(loaded(given)):
             return None
@@ -170,12 +219,9 @@ class Step(Values):
             opened = loaded(unpacked(self.first("gave"))) if self.searches else None
             return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
         for family in self.shape.families:
-            listed = [unflatten(self.attributes, prefix) for prefix in family.fields["documents_flat"]]
-            values = [
-                self.attributes.get(name) for name in (*family.fields["documents"], *family.fields["gave"])
-            ]
-            documents = next(filter(None, map(read_documents, (*listed, *values))), None)
-            if documents:
+            values = [unflatten(self.attributes, prefix) for prefix in family.fields["documents_flat"]]
+            values += map(self.attributes.get, (*family.fields["documents"], *family.fields["gave"]))
+            if documents := next(filter(None, map(read_documents, values)), None):
                 return tuple(documents)
         return ()
 
@@ -220,7 +266,7 @@ class Step(Values):
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Labels such as tenant, prompt and agent; the first family with a label has precedence."""
+        """By name; the first family with a label has precedence."""
         labels: dict[str, str] = {}
         for named, maps in self.shape.labels:
             pairs: list[tuple[str, Any]] = [(label, self.attributes[name]) for name, label in named]
@@ -247,5 +293,69 @@ def first_named(values: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def is_search(name: str) -> bool:
-    """Whether a step or tool of this name retrieves."""
     return _SEARCH_WORDS.search(name) is not None
+
+
+# Messages in attributes and events
+
+
+def turns_of(value: Any, role: str) -> list[Turn]:
+    """Read an attribute as a conversation; empty for one that is missing, redacted or no text."""
+    if value is None or (isinstance(value, str) and value in _REDACTED):
+        return []
+    text = loaded(value) if isinstance(value, str) and value.startswith('"') else value
+    return [] if isinstance(text, str) and is_shown_object(text) else read_turns(text, role)
+
+
+def _with_details(span: Span) -> Attributes:
+    """Add the attributes of a span's event with details to its own."""
+    details = [event.attributes for event in span.events if event.name == _DETAILS]
+    merged = {name: value for attributes in details for name, value in attributes.items()}
+    return {**merged, **span.attributes} if merged else span.attributes
+
+
+def _turns_in_events(span: Span, names: tuple[str, ...], default_role: str) -> list[Turn]:
+    """Read a span's events of these names; Azure and Semantic Kernel write messages whole as JSON."""
+    turns: list[Turn] = []
+    for event in (*((SpanEvent(span.name, span.attributes),) if span.is_log else ()), *span.events):
+        if event.name not in names:
+            continue
+        body = loaded(event.attributes.get("body"))
+        content = body if isinstance(body, dict) else event.attributes
+        content = {"content": body} if isinstance(body, str) else content
+        for key in ("gen_ai.prompt", "gen_ai.completion", "gen_ai.event.content"):
+            content = event.attributes.get(key, content)
+        content = loaded(content)
+        if isinstance(content, dict):
+            role = event.name.removeprefix("gen_ai.").removesuffix(".message")
+            content = {**({"finish_reason": ""} if "message" in content else {"role": role}), **content}
+        turns += read_turns(content, default_role)
+    return turns
+
+
+def _split(turns: list[Turn], before: Sequence[bool]) -> tuple[list[Turn], list[Turn]]:
+    end = max((index + 1 for index, is_before in enumerate(before) if is_before), default=0)
+    return turns[:end], turns[end:]
+
+
+def _as_turns(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:
+    """Read the input or output of a step as a conversation; other structures become one message."""
+    opened = loaded(value)
+    if isinstance(opened, dict) and not is_conversation(opened) and opened.keys().isdisjoint(_REQUEST):
+        text = words(opened)
+        if text is not None or role == "user":  # a structure of its own may be an answer, but no question
+            return [] if text is None else [Turn(role, text)]
+    return turns_of(value, role)
+
+
+def spoken(turns: Sequence[Turn]) -> str | None:
+    """The assistant's last text; None where it has none, or waits for tools."""
+    texts = [turn.text for turn in turns if turn.role not in _NOT_ANSWERING and turn.text.strip()]
+    return texts[-1] if texts and not waits_for_tools(turns) else None
+
+
+def waits_for_tools(turns: Sequence[Turn]) -> bool:
+    """Whether the last message calls tools that have not answered: its words announce the calls."""
+    said = [turn for turn in turns if turn.role not in _NOT_ANSWERING]
+    answered = {turn.call_id for turn in turns if turn.role == "tool"}
+    return bool(said) and any(call.call_id not in answered for call in said[-1].tool_calls)

@@ -8,10 +8,9 @@ from typing import Any, Final, Literal
 
 from streams.intake.reading.otlp.families import Kind
 from streams.intake.reading.otlp.span import Span, SpanEvent
-from streams.intake.reading.otlp.step import ANSWERING, Step
+from streams.intake.reading.otlp.step import ANSWERING, MODELS, Step
 
-MAX_DEPTH: Final = 200
-"""Greatest depth of nested spans; deeper spans count as this deep."""
+MAX_DEPTH: Final = 200  # deeper spans count as this deep
 _RANK: Final[Mapping[Kind, int]] = {"workflow": 0, "agent": 0, "model": 1, "chain": 2, "other": 3}
 
 NoAnswer = Literal["ours", "no_model", "no_content", "no_answer"]
@@ -21,7 +20,6 @@ WHY_NO_ANSWER: Final[Mapping[NoAnswer, str]] = {
     "no_content": "the model's answer was not recorded",
     "no_answer": "no model call has an answer text",  # tool calls, early ends, or only evaluations
 }
-"""Why a trace becomes no event."""
 
 
 class Trace:
@@ -34,13 +32,11 @@ class Trace:
 
     @cached_property
     def root(self) -> Step | None:
-        """The span without a parent; None before it arrives."""
         roots = [step for step in self.steps if not step.span.parent_id and not step.span.is_log]
         return min(roots, key=lambda step: step.span.start, default=None)
 
     @property
     def complete(self) -> bool:
-        """Whether the root and the parent of every other span have arrived."""
         return self.root is not None and all(
             not step.span.parent_id or step.span.parent_id in self._by_id for step in self.steps
         )
@@ -71,16 +67,15 @@ class Trace:
 
     @cached_property
     def models(self) -> tuple[Step, ...]:
-        found = [step for step in self.judged if step.kind in {"model", "agent"}]
+        found = [step for step in self.judged if step.kind in MODELS]
         return tuple(sorted(found, key=lambda step: step.span.end))
 
     @cached_property
     def answer(self) -> Step | None:
-        """The step whose output is the application's answer: the outermost workflow, agent or model.
+        """The outermost workflow, agent or model, else the outermost step around a model.
 
-        A step of a chain qualifies only if a model answered within it. In a trace without a model only the
-        root qualifies, if it has a question. Of equal steps the last to end is the answer: earlier ones are
-        drafts and plans.
+        In a trace without a model only the root qualifies, if it has a question. Of equal steps the last to
+        end is the answer: earlier ones are drafts and plans.
         """
         told = [step for step in self.judged if step.attributes.get("judgestream.answer")]
         around_models = {one.span.span_id for model in self.models for one in (*self.around(model), model)}
@@ -117,7 +112,6 @@ class Trace:
 
 
 def merge(spans: Iterable[Span]) -> list[Span]:
-    """Merge spans and log records with the same span id."""
     by_id: dict[str, list[Span]] = {}
     for index, span in enumerate(spans):
         by_id.setdefault(span.span_id or f"#{index}", []).append(span)
@@ -138,13 +132,7 @@ def _merged(same: Sequence[Span]) -> Span:
 
 
 def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:
-    """Write a trace as the JSON that `ingest.mapping` reads.
-
-    Keys: `trace_id`, `resource`, `root`, `answer_span`, `llm`, `retrievals`, `tools`, `spans`; each span has
-    `span_id`, `parent_span_id`, `name`, `kind`, `instrumentation`, `scope`, `start`, `end` (seconds since the
-    epoch), `error`, `attributes`, `input`, `output`, `messages`, `output_messages`, `documents`, `query`,
-    `variables`, `tool`, `model`.
-    """
+    """Write a trace as the JSON that `ingest.mapping` reads; times are in seconds since the epoch."""
     first = trace.steps[0] if trace.steps else None
     return {
         "trace_id": first.span.trace_id if first else "",
@@ -161,7 +149,7 @@ def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:
 def _described(step: Step | None) -> dict[str, Any] | None:
     if step is None:
         return None
-    span, tool = step.span, step.tool
+    span = step.span
     return {
         "span_id": span.span_id,
         "parent_span_id": span.parent_id or None,
@@ -177,11 +165,9 @@ def _described(step: Step | None) -> dict[str, Any] | None:
         "output": step.answer,
         "messages": [{"role": turn.role, "content": turn.text} for turn in step.heard],
         "output_messages": [{"role": turn.role, "content": turn.text} for turn in step.said],
-        "documents": [{"name": one.name, "text": one.text} for one in step.documents],
+        "documents": [one._asdict() for one in step.documents],
         "query": step.query,
         "variables": dict(step.variables),
-        "tool": None
-        if tool is None
-        else {"name": tool.name, "arguments": tool.arguments, "result": tool.result},
+        "tool": None if step.tool is None else step.tool._asdict(),
         "model": step.text("model"),
     }
