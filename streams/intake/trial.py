@@ -76,17 +76,14 @@ class SettingsTrial:
         if isinstance(self._reader, GroupReader):
             yield from self._groups(self._reader, records)
         elif isinstance(self._reader, EventReader):
-            yield from self._events(self._reader, records)
-
-    def _events(self, reader: EventReader, records: Iterable[Record]) -> Iterator[TrialOutcome]:
-        for record in records:
-            before = _before(record.value)
-            try:
-                event = reader.decode(record.value, record.headers, record.timestamp_ms)
-            except DecodeError as error:
-                yield TrialOutcome(before, problem=error.detail)
-            else:
-                yield self._sampled(before, event, record.key)
+            for record in records:
+                before = _before(record.value)
+                try:
+                    event = self._reader.decode(record.value, record.headers, record.timestamp_ms)
+                except DecodeError as error:
+                    yield TrialOutcome(before, problem=error.detail)
+                else:
+                    yield self._sampled(before, event, record.key)
 
     def _groups(self, reader: GroupReader[Any], records: Iterable[Record]) -> Iterator[TrialOutcome]:
         groups: dict[str, list[Any]] = {}
@@ -121,7 +118,7 @@ class SettingsTrial:
             kept=decision.keep,
             probability=float(decision.probability),
             stratum=decision.stratum,
-            metrics=tuple(metric for metric, _ in selection.assignments)
+            metrics=tuple(one.metric for one in selection.assignments)
             if decision.keep
             else selection.fitting,
             probabilities={

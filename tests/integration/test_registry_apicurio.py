@@ -14,8 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from judge.endpoints.clients import ScriptedChat
 from streams.errors import DecodeError
-from streams.intake.reading.registry.client import RegistryClient
-from streams.intake.reading.registry.unpacking import Unpacking
+from streams.intake.reading.registry.unpacking import RegistryClient, Unpacking
 from tests.integration.apicurio import apicurio
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage

@@ -36,7 +36,7 @@ def test_the_docstring_shows_every_error(module: object) -> None:
     ("room", "own"),
     [
         # Errors that a room raises and catches itself, or that belong to a protocol of its own.
-        ("streams", "cli/running embedded/wire intake/reading/registry/client kafka/decoding sinks/base"),
+        ("streams", "cli/running embedded/wire intake/reading/registry/unpacking kafka/decoding sinks/base"),
         (
             "judge",
             "endpoints/connection endpoints/payloads evaluate/limited metrics/base text/plain_yaml",

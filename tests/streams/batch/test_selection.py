@@ -60,7 +60,7 @@ async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
     half = settings(sampling={"default_rate": 0.5})
     records = [*map(event, range(100)), Record("qa.events", 0, 100, 1.0, None, b"nonsense")]
     policy = sampling_policy(half.sampling)
-    events = [QAEvent.model_construct(event_id=f"e{number}") for number in range(100)]
+    events = [QAEvent.model_construct(event_id=f"e{number}", question="", answer="") for number in range(100)]
     kept = [one.event_id for one in events if policy.decide_event(one, None).keep]
 
     tasks, tally = await selected(half, records)

@@ -80,7 +80,7 @@ def test_the_key_alone_decides_without_the_body() -> None:
     policy = SamplingPolicy(default_rate=0.5, key="record_key")
     predicate = PushDown(policy, INGEST)
     kept = [predicate(Untouchable(str(number).encode())) for number in range(100)]
-    event = QAEvent.model_construct(event_id="e")
+    event = QAEvent.model_construct(event_id="e", question="", answer="")
     expected = [policy.decide_event(event, str(number).encode()).keep for number in range(100)]
     assert kept == expected
     assert 0 < sum(kept) < 100

@@ -36,7 +36,7 @@ GOLD = Rule("gold", LabelsCondition.of({"tenant": ["gold"]}), 1.0)
 
 
 def _event(event_id: str = "e", **fields: Any) -> QAEvent:
-    return QAEvent.model_construct(event_id=event_id, **fields)
+    return QAEvent.model_construct(event_id=event_id, question="", answer="", **fields)
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_what_a_lower_rate_keeps_a_higher_one_keeps(
     event_id: str, rate: float, one: Fraction, other: Fraction
 ) -> None:
     decision = SamplingPolicy(default_rate=rate).decide_event(
-        QAEvent.model_construct(event_id=event_id), None
+        QAEvent.model_construct(event_id=event_id, question="", answer=""), None
     )
     low, high = sorted((one, other))
     if decision.lowered(low).keep:
@@ -264,9 +264,9 @@ def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
     for number in range(3000):
         factor = budget.rate_factor()
         factors.add(factor)
-        decision = policy.decide_event(QAEvent.model_construct(event_id=f"event {number}"), None).lowered(
-            factor
-        )
+        decision = policy.decide_event(
+            QAEvent.model_construct(event_id=f"event {number}", question="", answer=""), None
+        ).lowered(factor)
         if decision.keep:
             assert budget.admit() is None
             budget.settle(usd=None, calls=1)

@@ -76,7 +76,10 @@ def test_money_goes_where_scores_vary_and_verdicts_are_cheap() -> None:
 @given(st.integers(0, MOST_STEPS), st.integers(0, MOST_STEPS), st.integers(0, 500), st.floats(0.001, 1))
 def test_a_higher_rate_drops_no_event(one: int, other: int, number: int, most: float) -> None:
     """Policies decide by the event alone: what lower rates keep, higher ones keep, with the exact rate."""
-    policy, event = SamplingPolicy(default_rate=most), QAEvent.model_construct(event_id=f"event {number}")
+    policy, event = (
+        SamplingPolicy(default_rate=most),
+        QAEvent.model_construct(event_id=f"event {number}", question="", answer=""),
+    )
     low, high = (
         policy.decide_event(event, None).lowered(part_of(step), f"*{step}")
         for step in sorted((one, other), reverse=True)

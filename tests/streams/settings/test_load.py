@@ -178,7 +178,7 @@ def test_policy_and_routes_are_built_from_plain_values() -> None:
     assert policy.stratum({}).rate == 0.5
     (route,) = metric_routes(settings)
     assert (route.metric, route.rate, route.when.has) == ("coverage", 0.25, ("reference",))
-    assert route.when.labels.names == ("app",)
+    assert route.when.labels.values == (("app", frozenset({"a"})),)
 
 
 def test_the_tree_is_frozen_and_closed() -> None:

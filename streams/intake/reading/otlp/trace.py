@@ -131,13 +131,12 @@ def _merged(same: Sequence[Span]) -> Span:
     return kept._replace(events=tuple(events.values()), end=max(one.end for one in (kept, *logs)))
 
 
-def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:
+def normalised(trace: Trace, answer: Step) -> dict[str, Any]:
     """Write a trace as the JSON that `ingest.mapping` reads; times are in seconds since the epoch."""
-    first = trace.steps[0] if trace.steps else None
     return {
-        "trace_id": first.span.trace_id if first else "",
-        "resource": dict((answer or first).span.resource) if first else {},
-        "root": _described(trace.root),
+        "trace_id": answer.span.trace_id,
+        "resource": dict(answer.span.resource),
+        "root": None if trace.root is None else _described(trace.root),
         "answer_span": _described(answer),
         "llm": [_described(step) for step in trace.models],
         "retrievals": [_described(step) for step in trace.of_kind("retrieval", "rerank")],
@@ -146,9 +145,7 @@ def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:
     }
 
 
-def _described(step: Step | None) -> dict[str, Any] | None:
-    if step is None:
-        return None
+def _described(step: Step) -> dict[str, Any]:
     span = step.span
     return {
         "span_id": span.span_id,

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -22,7 +22,6 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from streams.errors import undecodable
 
-_UNREADABLE: Final = (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
 WELL_KNOWN: Final = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 COMPILE_SECONDS: Final = 30.0
 SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - the folder in it has a random name
@@ -39,14 +38,14 @@ class AvroSchema:
 
     def size(self, payload: bytes) -> int:
         """Return a bound on the values in a payload; 0 if the schema limits them."""
-        shape = _avro(self).shape
+        _, shape = _avro(self)
         return len(payload) * (_CAREFUL if shape.is_recursive else shape.repeats)
 
     def read(self, payload: bytes) -> bytes:
-        decoder, stream = _avro(self), io.BytesIO(payload)
+        (read, _), stream = _avro(self), io.BytesIO(payload)
         try:
-            document = decoder.read(stream, decoder.parsed, None)
-        except _UNREADABLE as error:
+            document = read(stream)
+        except (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError) as error:
             why = f"does not match its Avro schema ({type(error).__name__}: {error})"
             raise undecodable(f"value: {why}") from None
         if left := len(payload) - stream.tell():
@@ -58,14 +57,8 @@ class AvroSchema:
         _avro(self)
 
 
-class _AvroDecoder(NamedTuple):
-    read: Callable[..., object]
-    parsed: Any
-    shape: _AvroShape
-
-
 @lru_cache(maxsize=1_000)
-def _avro(schema: AvroSchema) -> _AvroDecoder:
+def _avro(schema: AvroSchema) -> tuple[Callable[[io.BytesIO], object], _AvroShape]:
     import fastavro  # noqa: PLC0415 - an extra
     from fastavro._read_py import schemaless_reader as careful_reader  # noqa: PLC0415 - as above
 
@@ -81,7 +74,8 @@ def _avro(schema: AvroSchema) -> _AvroDecoder:
     # fastavro's C code limits neither recursion (the process crashes) nor the number of empty items.
     if shape.has_empty_items:
         raise ValueError("has an array with zero-byte items, whose length is unbounded")
-    return _AvroDecoder(careful_reader if shape.is_recursive else fastavro.schemaless_reader, parsed, shape)
+    read = careful_reader if shape.is_recursive else fastavro.schemaless_reader
+    return lambda stream: read(stream, parsed, None), shape
 
 
 def _plain(value: object) -> object:

@@ -15,10 +15,8 @@ import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from streams.errors import DecodeError, ReaderDownError
-from streams.intake.reading.registry import client
-from streams.intake.reading.registry.client import RegistryClient
 from streams.intake.reading.registry.decoding import AvroSchema, descriptors
-from streams.intake.reading.registry.unpacking import Unpacking, wire_form
+from streams.intake.reading.registry.unpacking import RegistryClient, Unpacking, wire_form
 from tests.integration.deadlines import until
 from tests.streams.intake.reading.registry.fake_registry import FakeRegistry, fake_registry
 
@@ -44,7 +42,7 @@ MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
 
 @pytest.fixture
 async def registry(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeRegistry]:
-    monkeypatch.setattr(client, "FIRST_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("streams.intake.reading.registry.unpacking.FIRST_WAIT_SECONDS", 0.02)
     async with fake_registry() as registry:
         yield registry
 
