@@ -18,8 +18,6 @@ from tests.integration.kafka import free_ports
 from tests.integration.programs import serving
 from tests.integration.stage import Stage
 
-VARIABLE: Final = "COLLECTOR"
-PROTOBUF: Final = "application/x-protobuf"
 KEYED: Final = {
     "partition_traces_by_id": True,
     "partition_logs_by_trace_id": True,
@@ -29,11 +27,10 @@ KEYED: Final = {
 
 
 def binary() -> str:
-    """The path of the Collector."""
-    path = os.environ.get(VARIABLE, "")
+    path = os.environ.get("COLLECTOR", "")
     if not os.access(path, os.X_OK) or not Path(path).is_file():
         pytest.fail(
-            f"{VARIABLE} must name an OpenTelemetry Collector, got {path!r}; download otelcol-contrib and "
+            f"COLLECTOR must name an OpenTelemetry Collector, got {path!r}; download otelcol-contrib and "
             "run make test-collector COLLECTOR=/path/to/otelcol-contrib",
             pytrace=False,
         )
@@ -41,8 +38,6 @@ def binary() -> str:
 
 
 class Collector:
-    """A running Collector."""
-
     def __init__(self, port: int, log: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._log = log
@@ -52,17 +47,15 @@ class Collector:
         return self._log.read_text(errors="replace")
 
     async def post(self, *bodies: bytes, signal: str = "traces") -> None:
-        """Send requests to the OTLP receiver, in Protobuf or JSON."""
         async with aiohttp.ClientSession() as session:
             for body in bodies:
-                kind = "application/json" if body[:1] == b"{" else PROTOBUF
+                kind = "application/json" if body[:1] == b"{" else "application/x-protobuf"
                 async with session.post(
                     f"{self.url}/v1/{signal}", data=io.BytesIO(body), headers={"Content-Type": kind}
                 ) as response:
                     assert response.status == 200, await response.text()
 
     async def answers(self, signal: str) -> bool:
-        """Whether the Collector accepts an empty request."""
         with contextlib.suppress(aiohttp.ClientError, AssertionError):
             await self.post(b"{}", signal=signal)
             return True
@@ -78,16 +71,7 @@ async def collector(
     processors: Mapping[str, Any] | None = None,
     signals: Collection[str] = ("traces",),
 ) -> AsyncIterator[Collector]:
-    """Run a Collector with one pipeline per signal, from the receivers through the processors to every
-    exporter.
-
-    Args:
-        place: The folder for its configuration and log.
-        exporters: The exporters by name.
-        receivers: The receivers besides OTLP/HTTP, by name.
-        processors: The processors by name, in order.
-        signals: The signals; each has one pipeline.
-    """
+    """Run a Collector with one pipeline per signal, from OTLP/HTTP and the receivers to every exporter."""
     (port,) = free_ports(1)
     receivers, processors = receivers or {}, processors or {}
     pipeline = {"receivers": ["otlp", *receivers], "processors": [*processors], "exporters": [*exporters]}
@@ -111,10 +95,5 @@ async def collector(
 
 def to_kafka(stage: Stage, **more: Any) -> dict[str, Any]:
     """The configuration of a Kafka exporter that writes to a stage's topic of events."""
-    topic = stage.topic("events")
-    return {
-        "brokers": [stage.bootstrap_servers],
-        "traces": {"topic": topic},
-        "logs": {"topic": topic},
-        **more,
-    }
+    to = {"topic": stage.topic("events")}
+    return {"brokers": [stage.bootstrap_servers], "traces": dict(to), "logs": dict(to), **more}

@@ -11,7 +11,6 @@ from tests.integration.kafka import ApacheKafka
 
 @pytest.fixture(scope="session")
 def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Host and port of the broker."""
     kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
     kafka.start()
     yield kafka.bootstrap_servers

@@ -13,12 +13,10 @@ from tests.toolbox import run
 
 pytestmark = [pytest.mark.collector, pytest.mark.timeout(120)]
 
-MARK = "    # Collector\n"
-
 
 def configuration(page: str) -> str:
     """The first block of a page that starts with the mark."""
-    _, _, after = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(MARK)
+    _, _, after = (ROOT / "docs" / page).read_text(encoding="utf-8").partition("    # Collector\n")
     lines = []
     for line in after.splitlines():
         if line.startswith("    # ") or (line and not line.startswith("    ")):

@@ -26,7 +26,6 @@ from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
 
 pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
 
-JSON: Final = {"producer": {"compression": "gzip"}}
 CALL: Final = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
 BATCH: Final = {"batch": {"timeout": "200ms"}}
 
@@ -42,10 +41,7 @@ def payloads(ending: str = "pb") -> list[bytes]:
 
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
-    changes = {
-        "ingest.format": "otlp",
-        "ingest.idle_seconds": 2,
-    }
+    changes = {"ingest.format": "otlp", "ingest.idle_seconds": 2}
     return Stage(bootstrap_servers, tmp_path, changes=changes, constants={GRACE: 0.5})
 
 
@@ -61,16 +57,14 @@ async def judged(stage: Stage, expected: Sequence[QAEvent]) -> None:
     [
         ("span", "pb", "otlp_proto", {}),
         ("trace", "pb", "otlp_proto", KEYED),
-        ("span", "json", "otlp_json", JSON),
+        ("span", "json", "otlp_json", {"producer": {"compression": "gzip"}}),
     ],
     ids=["unkeyed", "keyed", "json"],
 )
 async def test_records_of_a_collector_are_judged_once(
     stage: Stage, unit: Unit, ending: str, encoding: str, more: dict[str, Any]
 ) -> None:
-    """Each sampled event has exactly one result and each trace one outcome, unkeyed, keyed in zstd and in
-    JSON with gzip.
-    """
+    """Each sampled event has exactly one result and each trace one outcome."""
     stage.changes["ingest.otlp"] = {"unit": unit}
     stage.changes["sampling.default_rate"] = 0.5
     sent = payloads(ending)
@@ -93,9 +87,7 @@ async def test_records_of_a_collector_are_judged_once(
 
 
 async def test_batches_within_the_exporters_limit_are_judged(stage: Stage) -> None:
-    """The exporter drops a batch above 1,000,000 bytes; with `send_batch_max_size`, or batches limited by
-    bytes, all events are judged.
-    """
+    """It drops a batch above 1,000,000 bytes, without a limit on the size or the bytes of a batch."""
     stage.changes["ingest.otlp"] = {"unit": "span"}
     call = {**CALL, "llm.input_messages.0.message.content": "How long? " + "x" * 30_000}
     large = [request(span(1, "call", call, trace_id=one)) for one in trace_ids(60, seed=5)]  # 1.8 MB
@@ -123,17 +115,14 @@ async def test_contents_in_log_records_are_judged(stage: Stage, encoding: str) -
     exporter = to_kafka(stage, **KEYED)
     exporter["traces"]["encoding"] = exporter["logs"]["encoding"] = encoding
     signals = ("traces", "logs")
-    async with (
-        stage.worker(Chat()),
-        collector(stage.directory, {"kafka": exporter}, signals=signals) as source,
-    ):
+    kafka = {"kafka": exporter}
+    async with stage.worker(Chat()), collector(stage.directory, kafka, signals=signals) as source:
         await source.post(*logs, signal="logs")
         await source.post(*spans)
         await judged(stage, events_of([*spans, *logs]))
 
 
 TRACES: Final = 400
-RANGE: Final = 1 << 56
 UPSTREAM: Final = 0.25
 OWN: Final = 0.5
 
@@ -150,17 +139,12 @@ def asked(trace_id: str, answer: str, signal: str) -> bytes:
         said = {"gen_ai.input.messages": "How?", "gen_ai.output.messages": answer}
         name = "gen_ai.client.inference.operation.details"
         return log_request(log_record(name, said, trace_id=trace_id))
-    about: dict[str, Any] = {
-        "openinference.span.kind": "CHAIN",
-        "input.value": "How?",
-        "output.value": answer,
-    }
+    about = {"openinference.span.kind": "CHAIN", "input.value": "How?", "output.value": answer}
     return request(span(1, "ask", about, trace_id=trace_id))
 
 
 def randomness(trace_id: str) -> float:
-    """The randomness R of a trace id, its low 56 bits, as a fraction."""
-    return int(trace_id[-14:], 16) / RANGE
+    return int(trace_id[-14:], 16) / (1 << 56)
 
 
 def total(registry: CollectorRegistry, name: str) -> float:
@@ -182,11 +166,8 @@ def total(registry: CollectorRegistry, name: str) -> float:
 async def test_weights_include_the_rate_of_a_collectors_sampler(
     bootstrap_servers: str, tmp_path: Path, signal: str, mode: str, upstream: str, thinned: float
 ) -> None:
-    changes = {
-        "ingest.format": "otlp",
-        "ingest.idle_seconds": 1,
-        "sampling": {"default_rate": OWN, "upstream": upstream},
-    }
+    changes: dict[str, Any] = {"ingest.format": "otlp", "ingest.idle_seconds": 1}
+    changes["sampling"] = {"default_rate": OWN, "upstream": upstream}
     stage = Stage(bootstrap_servers, tmp_path, changes=changes, constants={GRACE: 0.2})
     exporters = {"kafka": to_kafka(stage, **KEYED)}
     sampler = {"probabilistic_sampler": {"mode": mode, "sampling_percentage": 100 * UPSTREAM}}

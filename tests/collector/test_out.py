@@ -22,13 +22,15 @@ from tests.streams.results import failed, scored, unscored
 pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
 
 
+TRACED = SAMPLES / "openinference-openai-0.1.66.pb"
+
+
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
-    return Stage(bootstrap_servers, tmp_path)
+    return Stage(bootstrap_servers, tmp_path, changes={"ingest.format": "otlp"}, constants={GRACE: 0.5})
 
 
 def lines(file: Path) -> Iterator[Any]:
-    """The complete lines of a Collector's file export."""
     if file.exists():
         yield from (orjson.loads(line) for line in file.read_bytes().split(b"\n")[:-1])
 
@@ -38,7 +40,6 @@ def attributes(pairs: list[dict[str, Any]]) -> Attributes:
 
 
 def records(file: Path) -> list[dict[str, Any]]:
-    """The exported log records, with the attributes of their resource."""
     return [
         {**one, "resource": attributes(of_resource["resource"]["attributes"]), "scope": of_scope["scope"]}
         for request in lines(file)
@@ -49,7 +50,6 @@ def records(file: Path) -> list[dict[str, Any]]:
 
 
 def expected(result: Scored | Unscored | Failed) -> dict[str, Any]:
-    """The attributes that a result's log record has."""
     found: dict[str, Any] = {
         "gen_ai.evaluation.name": result.metric,
         "judgestream.result_id": result.result_id,
@@ -60,13 +60,10 @@ def expected(result: Scored | Unscored | Failed) -> dict[str, Any]:
     }
     found |= {f"judgestream.label.{name}": value for name, value in result.labels.items()}
     if isinstance(result, Failed):
-        return {
-            **found,
-            "error.type": "content_refused",
-            "gen_ai.evaluation.explanation": "the filter said no",
-        }
+        said = "the filter said no"
+        return found | {"error.type": "content_refused", "gen_ai.evaluation.explanation": said}
     if isinstance(result, Unscored):
-        return {**found, "gen_ai.evaluation.score.label": "unscored: no_claims"}
+        return found | {"gen_ai.evaluation.score.label": "unscored: no_claims"}
     found["gen_ai.evaluation.score.value"] = result.score
     if isinstance(result.value, str):
         found["gen_ai.evaluation.score.label"] = result.value
@@ -81,10 +78,8 @@ async def shown(file: Path, results: list[Scored | Unscored | Failed]) -> None:
     for result in results:
         record = found[result.result_id]
         assert record["eventName"] == "gen_ai.evaluation.result"
-        assert (record.get("traceId") or None, record.get("spanId") or None) == (
-            result.trace_id,
-            result.span_id,
-        )
+        place = record.get("traceId") or None, record.get("spanId") or None
+        assert place == (result.trace_id, result.span_id)
         assert attributes(record["attributes"]) == expected(result)
         assert int(record["timeUnixNano"]) // 1000 == round(result.times.judged_at.timestamp() * 1e6)
         assert record["resource"]["service.name"] == record["scope"]["name"] == "judgestream"
@@ -92,16 +87,10 @@ async def shown(file: Path, results: list[Scored | Unscored | Failed]) -> None:
 
 
 async def test_each_result_is_exported_once_with_its_span(stage: Stage) -> None:
-    """Each result is exported once as `gen_ai.evaluation.result` with its trace and span id, from the topic
-    and over OTLP/HTTP.
-    """
-    traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
-    stage.changes["ingest.format"] = "otlp"
-    stage.constants[GRACE] = 0.5
-    async with (
-        stage.worker(Chat()),
-        collector(stage.directory, {"kafka": to_kafka(stage, **KEYED)}) as source,
-    ):
+    """From the topic and over OTLP/HTTP."""
+    traced = TRACED.read_bytes()
+    exporters = {"kafka": to_kafka(stage, **KEYED)}
+    async with stage.worker(Chat()), collector(stage.directory, exporters) as source:
         await source.post(traced)
         await stage.holds(at_least=True, scores=3)
     labelled = scored(4, 1).model_copy(update={"kind": "label", "value": "polite"})
@@ -135,12 +124,7 @@ async def test_each_result_is_exported_once_with_its_span(stage: Stage) -> None:
 
 
 async def test_our_own_spans_are_exported_and_not_judged(stage: Stage) -> None:
-    """The span of an evaluation links to the judged span; our own spans and verdicts on the topic of events
-    are skipped.
-    """
-    traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
-    stage.changes["ingest.format"] = "otlp"
-    stage.constants[GRACE] = 0.5
+    """The span of an evaluation links to the judged span."""
     file = stage.directory / "spans.json"
     exporters = {"kafka": to_kafka(stage, **KEYED), "file": {"path": str(file)}}
 
@@ -156,7 +140,7 @@ async def test_our_own_spans_are_exported_and_not_judged(stage: Stage) -> None:
 
     async with collector(stage.directory, exporters, signals=["traces", "logs"]) as source:
         async with stage.worker(Chat()) as (_, registry):
-            await source.post(traced)
+            await source.post(TRACED.read_bytes())
             await until(lambda: decided(registry)["sampled", ""] == 3, "three events")
             await stage.holds(at_least=True, observations=3)
             read = len(await stage.read("events"))

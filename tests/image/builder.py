@@ -32,14 +32,11 @@ class Builder:
 
     def __init__(self, folder: Path) -> None:
         if os.geteuid() != 0:
-            pytest.fail(
-                "building an image without an engine needs root; run the tests marked `tools` as root"
-            )
+            pytest.fail("building an image needs root; run the tests marked `tools` as root")
         self._folder = folder
         self._containers: list[str] = []
 
     def make_base(self) -> None:
-        """Make the base image from an archive of a root file system."""
         context = self._folder / "base"
         context.mkdir(parents=True)
         shutil.copy(image_base(), context / "base.tar")
@@ -49,7 +46,6 @@ class Builder:
     def build(
         self, context: Path, *, tag: str, arguments: Mapping[str, str], target: str | None = None
     ) -> Built:
-        """Build the Dockerfile of a folder, up to a stage or to its end."""
         # The Dockerfile names its base by digest, which the archive does not have.
         named = {"BASE": BASE_IMAGE, **arguments}
         options = [f"--build-arg={name}={value}" for name, value in named.items()]
@@ -60,16 +56,10 @@ class Builder:
         container = self._buildah("from", "--pull-never", f"localhost/{tag}").strip()
         self._containers.append(container)
         root = Path(self._buildah("mount", container).strip())
-        return Built(
-            size_bytes=self._size_bytes(f"localhost/{tag}"),
-            base_size_bytes=self._size_bytes(BASE_IMAGE),
-            config=described["Docker"]["config"],
-            root=root,
-            log=log,
-        )
+        size, base = self._size_bytes(f"localhost/{tag}"), self._size_bytes(BASE_IMAGE)
+        return Built(size, base, described["Docker"]["config"], root, log)
 
     def close(self) -> None:
-        """Unmount the images and remove the store."""
         for container in self._containers:
             self._buildah("umount", container)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -81,12 +71,8 @@ class Builder:
         return int(float(number) * {"KB": 1e3, "MB": 1e6, "GB": 1e9}[unit])
 
     def _buildah(self, *arguments: str | Path) -> str:
-        store = (
-            f"--root={self._folder / 'store'}",
-            f"--runroot={self._folder / 'run'}",
-            "--storage-driver=vfs",
-        )
-        command = [tool("buildah"), *store, *map(str, arguments)]
+        folders = f"--root={self._folder / 'store'}", f"--runroot={self._folder / 'run'}"
+        command = [tool("buildah"), *folders, "--storage-driver=vfs", *map(str, arguments)]
         environment = os.environ | {"BUILDAH_ISOLATION": "chroot"}
         for _ in range(3):
             done = ended(*command, env=environment, seconds=900)
@@ -97,7 +83,6 @@ class Builder:
 
 
 def copy_of_the_project(folder: Path) -> None:
-    """Copy the files that git tracks and new ones."""
     listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         source, target = ROOT / name, folder / name

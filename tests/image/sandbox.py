@@ -29,12 +29,10 @@ exec chroot "$root" "$@"
 
 
 def command(image: Built, arguments: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
-    """The command line that runs the image's entry point."""
     return inside(image, [*image.config["Entrypoint"], *arguments], files)
 
 
 def inside(image: Built, words: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
-    """The command line that runs any program of the image."""
     user, group = image.config["User"].split(":")
     mounts: list[str] = []
     for path, source in (files or {}).items():
@@ -51,5 +49,4 @@ def inside(image: Built, words: Sequence[str], files: Mapping[str, Path] | None 
 
 
 def run_inside(image: Built, *words: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run a program of the image to its end."""
     return ended(*inside(image, words), seconds=seconds, stdin=subprocess.DEVNULL)

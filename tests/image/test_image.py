@@ -37,7 +37,6 @@ DEADLINE_SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
-    """A store with the base image."""
     made = Builder(tmp_path_factory.mktemp("store"))
     made.make_base()
     yield made
@@ -68,12 +67,11 @@ def test_hadolint_has_nothing_to_say() -> None:
 
 def test_it_has_labels_user_command_and_health_check(image: Built) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    labels = {
-        name.removeprefix("org.opencontainers.image."): value
-        for name, value in image.config["Labels"].items()
-    }
     about = {"title": "judgestream", "licenses": project["license"], "version": project["version"]}
-    assert labels.items() >= {**about, "revision": REVISION}.items()
+    labels = {
+        f"org.opencontainers.image.{name}": text for name, text in (about | {"revision": REVISION}).items()
+    }
+    assert image.config["Labels"].items() >= labels.items()
     assert image.config["User"] == "65532:65532"
     assert image.config["Entrypoint"] == ["judgestream"]
     assert image.config["Cmd"] == ["worker", "--config", CONFIG]
@@ -90,7 +88,6 @@ def test_it_is_small(image: Built, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_demo_does_its_main_job(image: Built) -> None:
-    """The demo runs as uid 65532 with only /tmp writable and accounts for every event."""
     done = ended(*command(image, ["demo", "--events", "200", "--json"]), seconds=300)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
@@ -119,7 +116,7 @@ def test_the_sandbox_is_one(image: Built) -> None:
 
 
 async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> None:
-    """The health check fails before the worker runs and passes while it runs; SIGTERM ends the worker."""
+    """SIGTERM ends the worker."""
     async with EmbeddedBroker() as broker, running("offline-judge", "--port", "0", "--json") as judge:
         address = json.loads(await judge.line())["base_url"]
         settings: dict[str, Any] = {
@@ -159,11 +156,8 @@ async def _ended(words: list[str]) -> int:
 
 
 def test_it_has_exactly_the_pinned_packages(image: Built) -> None:
-    listing = (
-        "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in "
-        "m.distributions()}))"
-    )
-    done = run_inside(image, "python3", "-c", listing)
+    found = "import importlib.metadata as m; found = {one.name: one.version for one in m.distributions()}"
+    done = run_inside(image, "python3", "-c", f"{found}; import json; print(json.dumps(found))")
     installed = {str(canonicalize_name(name)): number for name, number in json.loads(done.stdout).items()}
     assert installed.pop("judgestream") == version("judgestream")
     assert installed == pinned((3, 13))
@@ -180,11 +174,8 @@ def test_it_brings_no_tool_that_builds_or_installs(image: Built) -> None:
 
 
 def test_nothing_in_it_raises_rights_or_gives_itself_away(image: Built) -> None:
-    """The image adds no setuid or setgid file; its files belong to root and are not writable by others."""
     with tarfile.open(image_base()) as base:
-        before = {
-            member.name.removeprefix("./") for member in base if member.isfile() and member.mode & 0o6000
-        }
+        before = {one.name.removeprefix("./") for one in base if one.isfile() and one.mode & 0o6000}
     found = {
         str(path.relative_to(image.root))
         for path in image.root.rglob("*")
@@ -204,10 +195,9 @@ def test_no_layer_has_keys_or_history(image: Built) -> None:
 
 
 def test_without_a_wheel_the_extensions_are_compiled(builder: Builder, context: Path) -> None:
-    """Without a wheel, as on arm64, the Cython parts of faust-streaming are compiled."""
-    built = builder.build(
-        context, tag="judgestream:compiled", arguments={"PIP_NO_BINARY": "faust-streaming"}, target="build"
-    )
+    """As on arm64, the Cython parts of faust-streaming."""
+    arguments = {"PIP_NO_BINARY": "faust-streaming"}
+    built = builder.build(context, tag="judgestream:compiled", arguments=arguments, target="build")
     assert "Building wheel for faust-streaming" in built.log
     package = next(built.root.glob("opt/judgestream/lib/python3*/site-packages/faust"))
     compiled = {path.name.split(".")[0] for path in package.rglob("*.so")}
