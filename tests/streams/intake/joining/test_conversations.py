@@ -15,13 +15,15 @@ from prometheus_client import CollectorRegistry
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from schemas import QAEvent
-from streams.errors import DecodeError, SettingsError
+from streams.errors import SettingsError
 from streams.intake.joining.intakes import ConversationIntake, Joining
 from streams.intake.joining.join import JoinBounds, joined
+from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Intake, Route, Selector
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
+from tests.integration.deadlines import until
 from tests.streams.records import FakePast, Outbox, make_record
 
 BOUNDS = JoinBounds(grace=0, idle=0.05, longest=600, groups=100, size=1_000_000)
@@ -34,28 +36,14 @@ METRICS = {
 
 
 def event(number: int, **fields: Any) -> QAEvent:
-    return QAEvent.model_validate(
-        {
-            "event_id": f"e-{number}",
-            "occurred_at": START + timedelta(seconds=number),
-            "question": f"q{number}",
-            "answer": f"a{number}",
-            "conversation_id": "c-1",
-        }
-        | fields
-    )
+    texts = {"question": f"q{number}", "answer": f"a{number}", "conversation_id": "c-1"}
+    at = START + timedelta(seconds=number)
+    return QAEvent.model_validate({"event_id": f"e-{number}", "occurred_at": at} | texts | fields)
 
 
 def record(number: int, *, key: bytes | None = b"c-1", **fields: Any) -> Record:
     value = event(number, **fields).model_dump_json().encode()
     return make_record(value, key=key, offset=number, timestamp=START.timestamp())
-
-
-async def _read(one: Any) -> QAEvent:
-    try:
-        return QAEvent.model_validate_json(one.value)
-    except ValueError:
-        raise DecodeError("undecodable", "no event") from None
 
 
 class Stage:
@@ -67,52 +55,35 @@ class Stage:
         past: FakePast | None = None,
         bounds: JoinBounds = BOUNDS,
     ) -> None:
-        self.outbox = Outbox()
+        self.outbox: Any = Outbox()
         self.metrics = Metrics(CollectorRegistry())
-        self.quiet = False
-        """Whether everything is read."""
+        self.quiet = False  # whether everything is read
         seconds = count()
         policy = SamplingPolicy(default_rate=rate, key="record_key")
         reread: Any = past or FakePast()
 
-        def intake(names: tuple[str, ...]) -> Intake:
-            outbox: Any = self.outbox
-            return Intake(
-                read=_read,
-                selector=Selector(policy, tuple(Route(name) for name in names), METRICS),
-                output=outbox,
-                counts=self.metrics,
-            )
+        def polled(*_: Any) -> float | None:
+            return next(seconds) if self.quiet else None
 
-        self.intake = ConversationIntake(
-            events=intake(single),
-            whole=intake(("whole",)),
-            joining=Joining(
-                counts=self.metrics,
-                bounds=bounds,
-                past=reread,
-                polled=lambda *_: next(seconds) if self.quiet else None,
-            ),
-        )
+        def intake(*names: str) -> Intake:
+            selector = Selector(policy, tuple(Route(name) for name in names), METRICS)
+            read = JsonReader(max_event_bytes=1_000_000).read
+            return Intake(read=read, selector=selector, output=self.outbox, counts=self.metrics)
+
+        joining = Joining(counts=self.metrics, bounds=bounds, past=reread, polled=polled)
+        self.intake = ConversationIntake(events=intake(*single), whole=intake("whole"), joining=joining)
 
     def started(self, *records: Record) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(self.intake.handle(one)) for one in records]
 
-    def held(self) -> int:
-        waiting = self.intake._waiting
-        return sum(map(len, waiting.values()))
+    async def holds(self, records: int) -> None:
+        await until(lambda: sum(map(len, self.intake._waiting.values())) == records, f"{records} held")
 
     def tasks(self, metric: str) -> list[Any]:
         return [task for task in self.outbox.tasks if task.metric == metric]
 
     def counts(self) -> dict[tuple[str, str], int]:
         return dict(self.metrics.event_counts())
-
-
-async def eventually(done: Any) -> None:
-    async with asyncio.timeout(30):
-        while not done():  # noqa: ASYNC110 - the condition has no asyncio.Event
-            await asyncio.sleep(0.005)
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
@@ -165,16 +136,16 @@ async def test_each_event_is_judged_at_once_and_the_whole_when_it_is_idle() -> N
     """Until then its records are held."""
     stage = Stage()
     held = stage.started(record(1), record(2))
-    await eventually(lambda: stage.held() == 2 and len(stage.tasks("tone")) == 2)
+    await stage.holds(2)
+    await until(lambda: len(stage.tasks("tone")) == 2, "two tasks")
     assert stage.tasks("whole") == []
     assert not any(task.done() for task in held)
     stage.quiet = True
     await ended(*held)
     (whole,) = stage.tasks("whole")
     assert (whole.event_id, whole.answer) == ("c-1", "a2")
-    assert [one.model_dump(include={"role", "content"}) for one in whole.messages] == _said(
-        "q1", "a1", "q2", "a2"
-    )
+    messages = [one.model_dump(include={"role", "content"}) for one in whole.messages]
+    assert messages == _said("q1", "a1", "q2", "a2")
     assert stage.counts() == {("sampled", ""): 3}
 
 
@@ -184,7 +155,7 @@ async def test_an_event_of_a_conversation_needs_no_metric_of_its_own() -> None:
     held = stage.started(record(1), record(2, conversation_id=None))
     await ended(held[1])
     assert [reason for reason, _ in stage.outbox.letters] == ["unroutable"]
-    await eventually(lambda: stage.held() == 1)
+    await stage.holds(1)
     stage.quiet = True
     await ended(held[0])
     assert len(stage.tasks("whole")) == 1
@@ -200,7 +171,7 @@ async def test_a_conversation_is_sampled_as_a_whole() -> None:
 async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
     stage = Stage(bounds=JoinBounds(grace=0, idle=1000, longest=1000, groups=1, size=1_000_000))
     first = stage.started(record(1))
-    await eventually(lambda: stage.held() == 1)
+    await stage.holds(1)
     second = stage.started(record(2, key=b"c-2", conversation_id="c-2"))
     await ended(*first)
     assert [task.event_id for task in stage.tasks("whole")] == ["c-1"]
@@ -213,7 +184,7 @@ async def test_a_restart_reads_events_before_the_offset() -> None:
     """A repeated event counts once."""
     stage = Stage(past=FakePast(records=(record(1), record(2))))
     held = stage.started(record(3), record(3))
-    await eventually(lambda: stage.held() == 2)
+    await stage.holds(2)
     stage.quiet = True
     await ended(*held)
     (whole,) = stage.tasks("whole")
@@ -228,4 +199,4 @@ async def test_records_have_to_be_keyed_by_conversation() -> None:
 async def test_a_record_that_is_no_event_is_set_aside() -> None:
     stage = Stage()
     await ended(*stage.started(make_record(b"no", key=b"c-1", timestamp=START.timestamp())))
-    assert stage.outbox.letters == [("undecodable", "no event")]
+    assert [reason for reason, _ in stage.outbox.letters] == ["undecodable"]

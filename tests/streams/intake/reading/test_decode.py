@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.reader import TraceContext, parse_trace_context, read_beside, trace_from_headers
+from streams.intake.reader import read_beside
 from streams.intake.reading.decode import JsonReader
 from tests.places import SHARED_DATA
 
@@ -148,57 +148,3 @@ async def test_what_takes_too_long_or_too_much_is_refused() -> None:
     with pytest.raises(DecodeError, match=r"too many parts to be read within 0\.001 s") as refused:
         await read_beside(200_000, OF_PARTS.decode, value, seconds=0.001)
     assert refused.value.reason == "oversized"
-
-
-TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-TRACEPARENT = f"00-{TRACE}-{SPAN}-01"
-OTHER = f"00-{'1' * 32}-{SPAN}-01"
-
-
-@pytest.mark.parametrize(
-    "text", [TRACEPARENT, f" {TRACEPARENT}\t", f"01-{TRACE}-{SPAN}-00", f"cc-{TRACE}-{SPAN}-01-what-comes"]
-)
-def test_well_formed(text: str) -> None:
-    """Later versions of traceparent may have more parts."""
-    assert parse_trace_context(text, "a=b") == TraceContext(TRACE, SPAN, "a=b")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", TRACE, f"ff-{TRACE}-{SPAN}-01", f"{TRACEPARENT}-more", TRACEPARENT.upper(),
-        f"00-{'0' * 32}-{SPAN}-01", f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE}-{SPAN}",
-        f"0-{TRACE}-{SPAN}-01", f"{TRACEPARENT}\n", TRACEPARENT.replace("0", "\u0660"),
-    ],
-)  # fmt: skip
-def test_malformed(text: str) -> None:
-    assert parse_trace_context(text, None) is None
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ([], None),
-        ([("traceparent", TRACEPARENT.encode())], TraceContext(TRACE, SPAN, None)),
-        ([("tracestate", b"a=b")], None),
-        ([("traceparent", b"\xff"), ("tracestate", b"a=b")], None),
-        ([("traceparent", None)], None),
-        (
-            [("tracestate", b"a=b"), ("traceparent", TRACEPARENT.encode()), ("tracestate", b"c=d")],
-            TraceContext(TRACE, SPAN, "a=b,c=d"),
-        ),
-        ([("traceparent", TRACEPARENT.encode()), ("tracestate", b"a=" + b"x" * 511)],
-            TraceContext(TRACE, SPAN, None)),
-        ([("traceparent", TRACEPARENT.encode()), ("traceparent", OTHER.encode())], None),
-        ([("ce_traceparent", OTHER.encode()), ("traceparent", TRACEPARENT.encode())],
-            TraceContext(TRACE, SPAN, None)),
-        (
-            [("ce_traceparent", TRACEPARENT.encode()), ("ce_tracestate", b"a=b"), ("traceparent", b"bad")],
-            TraceContext(TRACE, SPAN, "a=b"),
-        ),
-        ([("my-traceparent", TRACEPARENT.encode())], None),
-    ],
-)  # fmt: skip
-def test_headers(headers: list[tuple[str, bytes | None]], expected: TraceContext | None) -> None:
-    """Exactly one valid traceparent is used, with its tracestate; CloudEvents attributes are the fallback."""
-    assert trace_from_headers(headers) == expected
