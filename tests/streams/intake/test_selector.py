@@ -104,9 +104,7 @@ def test_each_fitting_metric_has_its_own_probability() -> None:
         (BOTH, RANGE - 1, 0.0, "filtered"),
     ],
 )
-def test_why_an_event_has_no_task(
-    fields: dict[str, Any], randomness: int, rate: float, skipped: str | None
-) -> None:
+def test_why_an_event_has_no_task(fields: Any, randomness: int, rate: float, skipped: str | None) -> None:
     found = select(fields, randomness, rate)
     assert found.skipped == skipped
     assert bool(found.assignments) == (skipped is None)
@@ -116,10 +114,8 @@ def test_a_free_metric_has_its_own_rate() -> None:
     """R at a half is below 1 - 0.05 and above 1 - 0.75: coverage does not keep it and latency does."""
     routes, event = (*ROUTES, FREE), {"reference": "r"}
     assert probabilities(select(event, RANGE // 2, 0.05, routes)) == {"latency": Fraction(3, 4)}
-    assert probabilities(select(event, RANGE - 1, 0.5, routes)) == {
-        "coverage": Fraction(1, 2),
-        "latency": Fraction(3, 4),
-    }
+    both = {"coverage": Fraction(1, 2), "latency": Fraction(3, 4)}
+    assert probabilities(select(event, RANGE - 1, 0.5, routes)) == both
     assert select(event, RANGE - 1, 0.0, routes).skipped == "filtered"
 
 
@@ -139,12 +135,11 @@ async def test_a_time_that_cannot_be_is_that_of_the_record() -> None:
     assert task.occurred_at == datetime.fromtimestamp(place.timestamp, UTC)
 
 
-class Half(asyncio.Event):
+class Half:
     """Rates of which that in force halved at second 100."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.known: asyncio.Event = self
+        self.known = asyncio.Event()
         self.counted: list[tuple[str, float, float]] = []
 
     def in_force(self, timestamp: float | None, stratum: str) -> tuple[Fraction, str]:
@@ -175,7 +170,7 @@ def test_the_rates_of_a_budget_are_those_of_the_records_time() -> None:
 
 
 async def test_events_wait_for_the_rates_of_the_past() -> None:
-    rates: Any = Half()
+    rates = Half()
     taken: list[Any] = []
     selector = Selector(SamplingPolicy(), (), {}, steering=rates)
     counts: Any = SimpleNamespace(count_event=lambda *one: taken.append(one))
@@ -184,7 +179,7 @@ async def test_events_wait_for_the_rates_of_the_past() -> None:
     task = asyncio.create_task(intake.take(make_record(None), event, in_conversation=True))
     await asyncio.sleep(0)
     assert not taken
-    rates.set()
+    rates.known.set()
     await task
     assert taken[0] == ("skipped", "in_conversation")
 
@@ -195,9 +190,8 @@ def test_the_read_rate_is_the_highest_of_any_metric() -> None:
     sampling = {"default_rate": 0.05, "rules": rules}
     judged: dict[str, Any] = {"coverage": {}}
     paid = Settings.model_validate({"sampling": sampling, "metrics": judged})
-    free = Settings.model_validate(
-        {"sampling": sampling, "metrics": judged | {"speed": {"code": "latency", "rate": 0.5}}}
-    )
+    metrics = judged | {"speed": {"code": "latency", "rate": 0.5}}
+    free = Settings.model_validate({"sampling": sampling, "metrics": metrics})
     assert reading_policy(paid).name == sampling_policy(paid.sampling).name
     strata = [reading_policy(free).stratum({"tenant": tenant}) for tenant in ("other", "gold", "test")]
     assert [stratum.rate for stratum in strata] == [Fraction(1, 2), 1, 0]

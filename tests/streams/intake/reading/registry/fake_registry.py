@@ -1,9 +1,4 @@
-"""A schema registry, written from the documented answers of Confluent's interface.
-
-`GET /schemas/ids/{id}` and `/schemas/guids/{guid}` give `schema`, `schemaType` (missing for Avro) and
-`references`; `?format=serialized` gives a Protobuf schema as a base64 file descriptor; an unknown id is a 404
-with error code 40403; `GET /subjects/{subject}/versions/{version}` gives a referenced schema.
-"""
+"""A schema registry, written from the documented answers of Confluent's interface."""
 
 from __future__ import annotations
 
@@ -18,14 +13,11 @@ from tests.loopback import on_loopback
 
 
 class FakeRegistry:
-    """Schemas by id, GUID, and subject and version."""
-
     def __init__(self) -> None:
         self.schemas: dict[str, dict[str, Any]] = {}
         self.asked: Counter[str] = Counter()
         self.authorizations: set[str | None] = set()
-        self.down = False
-        """Whether each request gets a 503."""
+        self.down = False  # whether each request gets a 503
         self.url = ""
 
     def add(

@@ -35,9 +35,8 @@ EVENT = {
     ],
 }
 WORDS = {"event_id": "e1", "question": "How?", "at": 1_000, "reference": None, "pages": [{"text": "So."}]}
+PAGE_FILE = {"name": "page.proto", "subject": "page", "version": 1}
 READ = {**WORDS, "at": "1970-01-01T00:00:01+00:00"}
-STRING = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
-MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
 
 
 @pytest.fixture
@@ -77,21 +76,17 @@ def proto(name: str, *messages: descriptor_pb2.DescriptorProto, needs: tuple[str
 def message(
     name: str, *fields: tuple[str, str | None], nested: tuple[descriptor_pb2.DescriptorProto, ...] = ()
 ) -> descriptor_pb2.DescriptorProto:
-    return descriptor_pb2.DescriptorProto(
-        name=name,
-        nested_type=nested,
-        field=[
-            descriptor_pb2.FieldDescriptorProto(
-                name=field, number=at, label=1, type=MESSAGE if of else STRING, type_name=of
-            )
-            for at, (field, of) in enumerate(fields, 1)
-        ],
-    )
+    field = descriptor_pb2.FieldDescriptorProto
+    described = [
+        field(
+            name=one, number=at, label=1, type=field.TYPE_MESSAGE if of else field.TYPE_STRING, type_name=of
+        )
+        for at, (one, of) in enumerate(fields, 1)
+    ]
+    return descriptor_pb2.DescriptorProto(name=name, nested_type=nested, field=described)
 
 
-async def test_avro_is_read_with_the_schemas_that_its_schema_names(
-    registry: FakeRegistry, unpacking: Unpacking
-) -> None:
+async def test_avro_is_read_with_named_schemas(registry: FakeRegistry, unpacking: Unpacking) -> None:
     """Concurrent records fetch a schema once."""
     named = {"name": "qa.Page", "subject": "pages/v", "version": 2}
     registry.add("ids/7", json.dumps(EVENT), references=[named])
@@ -130,21 +125,14 @@ async def test_protobuf_is_read_by_the_path_to_its_message(
     first = message("Event", ("event_id", None), ("page", ".qa.Page"), ("at", ".google.protobuf.Timestamp"))
     second = message("Outer", ("x", None), nested=(message("Inner", ("inner", None)),))
     needs = ("page.proto", timestamp_pb2.DESCRIPTOR.name)
+    serialized = proto("default", first, second, needs=needs)
     for place in ("ids/9", f"guids/{GUID}"):
-        registry.add(
-            place,
-            'syntax = "proto3"; ...',
-            "PROTOBUF",
-            serialized=proto("default", first, second, needs=needs),
-            references=[{"name": "page.proto", "subject": "page", "version": 1}],
-        )
+        registry.add(place, "...", "PROTOBUF", serialized=serialized, references=[PAGE_FILE])
     page = proto("default", message("Page", ("text", None)))
     registry.add("subjects/page/versions/1", "...", "PROTOBUF", serialized=page)
-    if in_header:
-        found = await unpacking.json(body, [("__value_schema_id", b"\x01" + GUID.bytes + path)])
-    else:
-        found = await unpacking.json(framed(9, path + body), ())
-    assert json.loads(found or b"") == read
+    header = ("__value_schema_id", b"\x01" + GUID.bytes + path)
+    value, headers = (body, [header]) if in_header else (framed(9, path + body), [])
+    assert json.loads(await unpacking.json(value, headers) or b"") == read
 
 
 @pytest.mark.parametrize(
@@ -234,9 +222,7 @@ def test_a_header_may_hold_an_id_as_well() -> None:
     assert (form.ref, form.body()) == (256, b"{}")
 
 
-async def test_protobuf_is_read_from_the_text_of_its_schema(
-    registry: FakeRegistry, unpacking: Unpacking
-) -> None:
+async def test_protobuf_is_read_by_the_text_of_a_schema(registry: FakeRegistry, unpacking: Unpacking) -> None:
     text = """
     syntax = "proto3"; /* of the team */ package qa.v1;
     import public "page.proto"; // beside it
@@ -257,21 +243,14 @@ async def test_protobuf_is_read_from_the_text_of_its_schema(
     }
     message Last { repeated int32 numbers = 1; };
     """
-    page = {"name": "page.proto", "subject": "page", "version": 1}
-    registry.add("ids/9", text, "PROTOBUF", serialized=text, references=[page])
+    registry.add("ids/9", text, "PROTOBUF", serialized=text, references=[PAGE_FILE])
     page_text = 'syntax = "proto3"; package qa; message Page { string text = 1; }'
     registry.add("subjects/page/versions/1", page_text, "PROTOBUF", serialized=page_text)
     # named {"k": {"words": "w"}}, rich {"words": "r"}, note "", pages [{"text": "t"}], level 1, message "m"
     body = b"\x0a\x08\x0a\x01k\x12\x03\x0a\x01w\x22\x03\x0a\x01r\x2a\x00\x32\x03\x0a\x01t\x38\x01\x42\x01m"
     read = json.loads(await unpacking.json(framed(9, b"\x00" + body), ()) or b"")
-    assert read == {
-        "named": {"k": {"words": "w"}},
-        "rich": {"words": "r"},
-        "note": "",
-        "pages": [{"text": "t"}],
-        "level": "HIGH",
-        "message": "m",
-    }
+    texts = {"note": "", "pages": [{"text": "t"}], "level": "HIGH", "message": "m"}
+    assert read == {"named": {"k": {"words": "w"}}, "rich": {"words": "r"}} | texts
     inner = json.loads(await unpacking.json(framed(9, b"\x04\x00\x00\x0a\x01w"), ()) or b"")
     last = json.loads(await unpacking.json(framed(9, b"\x02\x02\x0a\x02\x01\x02"), ()) or b"")
     assert [inner, last] == [{"words": "w"}, {"numbers": [1, 2]}]
@@ -281,9 +260,8 @@ async def test_protobuf_is_read_from_the_text_of_its_schema(
       optional group Result = 2 { optional string url = 3; }
     }"""
     registry.add("ids/2", old, "PROTOBUF", serialized=old)
-    assert await unpacking.json(framed(2, b"\x00\x0a\x01s\x13\x1a\x01u\x14"), ()) == (
-        b'{"a":"s","result":{"url":"u"}}'
-    )
+    of_old = await unpacking.json(framed(2, b"\x00\x0a\x01s\x13\x1a\x01u\x14"), ())
+    assert of_old == b'{"a":"s","result":{"url":"u"}}'
 
 
 @pytest.mark.parametrize(
