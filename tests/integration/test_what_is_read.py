@@ -1,16 +1,12 @@
-"""Transactions, unreadable records and offsets out of range, through a worker on a broker."""
+"""Unreadable records and offsets out of range, through a worker on a broker."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections import Counter
-from hashlib import sha256
 from pathlib import Path
-from typing import Self
 
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 from prometheus_client import CollectorRegistry
 
@@ -22,8 +18,6 @@ from tests.integration.stage import Chat, Stage, decided, event
 from tests.integration.wire_client import WireClient, produce_batch
 from tests.streams.kafka.logs import batch, signed
 
-CODECS = (None, "gzip", "snappy", "lz4", "zstd")
-
 
 def _lag(registry: CollectorRegistry, stage: Stage) -> float:
     places = [
@@ -31,92 +25,6 @@ def _lag(registry: CollectorRegistry, stage: Stage) -> float:
     ]
     found = [registry.get_sample_value("judgestream_consumer_lag_records", place) for place in places]
     return -1.0 if None in found else sum(one or 0.0 for one in found)
-
-
-class _Writers:
-    """A transactional producer for each codec and one without transactions, on one events topic."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._numbers = iter(range(10_000))
-        # Sampling keeps half of the keys: those whose hash starts with a 1.
-        self._key = next(
-            key for key in (b"k%d" % number for number in range(99)) if sha256(key).digest()[0] >= 128
-        )
-        servers = stage.bootstrap_servers
-        self.plain = AIOKafkaProducer(bootstrap_servers=servers)
-        self.transactional = [
-            AIOKafkaProducer(
-                bootstrap_servers=servers, transactional_id=f"{stage.name}-{number}", compression_type=codec
-            )
-            for number, codec in enumerate(CODECS)
-        ]
-        self.committed: set[str] = set()
-
-    async def __aenter__(self) -> Self:
-        for producer in (*self.transactional, self.plain):
-            await producer.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for producer in (*self.transactional, self.plain):
-            await producer.stop()
-
-    async def write(self, producer: AIOKafkaProducer, count: int) -> set[str]:
-        made = [next(self._numbers) for _ in range(count)]
-        for number in made:
-            place = {"partition": number % self._stage.partitions, "key": self._key}
-            await producer.send(self._stage.topic("events"), event(number), **place)
-        await producer.flush()
-        return {f"e{number}" for number in made}
-
-    async def some_transactions(self, randomness: random.Random) -> None:
-        """Three transactions of each producer, with plain events in between.
-
-        At least one is committed and one is aborted.
-        """
-        for producer in self.transactional:
-            for keep in (True, False, randomness.random() < 0.5):
-                await producer.begin_transaction()
-                made = await self.write(producer, randomness.randint(1, 12))
-                self.committed |= await self.write(self.plain, randomness.randint(0, 4))
-                if keep:
-                    await producer.commit_transaction()
-                    self.committed |= made
-                else:
-                    await producer.abort_transaction()
-
-
-@pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
-@pytest.mark.parametrize("rate", [1.0, 0.5], ids=["agents", "push-down"])
-async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path: Path, rate: float) -> None:
-    """Of committed, aborted and open transactions in every codec, only committed events are judged.
-
-    The lag ends at 0 behind markers and aborted records; an open transaction is judged after its commit.
-    """
-    by_key = {"sampling.key": "record_key"} if rate < 1 else {}
-    changes = {"sampling.default_rate": rate, **by_key}
-    stage = Stage(broker.bootstrap_servers, tmp_path, partitions=2, changes=changes)
-    async with stage.worker(Chat()) as (_, registry), _Writers(stage) as writers:
-
-        async def judged() -> Counter[str]:
-            return Counter(result.event_id for result in await stage.results())
-
-        async def all_done() -> bool:
-            done = await judged()
-            return done.keys() >= writers.committed and _lag(registry, stage) == 0
-
-        await writers.some_transactions(random.Random(7))
-        await until(all_done, "the committed events judged")
-        opened = writers.transactional[0]
-        await opened.begin_transaction()
-        late = await writers.write(opened, 6)
-        late |= await writers.write(writers.plain, 4)  # not stable behind an open transaction
-        assert (await judged()).keys() == writers.committed
-        await opened.commit_transaction()
-        writers.committed |= late
-        await until(all_done, "the late ones judged")
-        assert await judged() == Counter(writers.committed)
 
 
 async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Anchors from enrolment to a shift of the judge that is found and named, beside live traffic."""
+"""A judge that changes is found and named: by anchors, beside live traffic, and by judging again."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from streams.cli.session import Session
 from streams.kafka.topics.table import AGENTS
 from streams.store.database import StoreReader
 from tests.integration.deadlines import until
-from tests.integration.processes import Endpoint
+from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage, event
 
 LABELLED, BEFORE, AFTER = 25, 100, 900
@@ -125,3 +126,41 @@ async def test_fewer_than_twenty_labelled_answers_are_refused(stage: Stage, endp
         with pytest.raises(CommandError, match=r"19 labelled answers .* fewer than 20 .* judgestream review"):
             await enrol(Session(stage.settings), "tone", asyncio.Event(), count=100, max_usd=None, yes=True)
         assert endpoint.answered == before
+
+
+CALM, FALLEN = 400, 360
+
+
+@pytest.mark.slow
+async def test_a_sigkill_amid_a_burst_has_no_task_written_twice(stage: Stage, endpoint: Endpoint) -> None:
+    """The worker is killed while old answers are being judged; the next one finishes, and says the word.
+
+    The old answers are judged beside the budget of live ones, which they exhaust.
+    """
+    stage.changes = {**SOON_MISSED, "monitor": {"labels": [], "baseline_samples": 20}}
+    stage.changes["judge.budget.calls_per_day"] = CALM + FALLEN
+    endpoint.latency_seconds = 0.02
+    endpoint.reply = lambda call, _: json.dumps({"score": 4 + call % 2 - 2 * (call > CALM)})
+    async with process(stage) as worker:
+        await stage.produce([event(number) for number in range(CALM)])
+        await stage.holds(scores=CALM, observations=CALM)
+        await stage.produce([event(number) for number in range(CALM, CALM + 60)])
+        await until(lambda: endpoint.answered >= CALM + 60 + 20, "some old answers judged again")
+        await worker.end(signal.SIGKILL)
+
+    async def explained() -> bool:
+        return any(alert.word is not None for alert in await stage.alerts())
+
+    async with process(stage):
+        await stage.produce([event(number) for number in range(CALM + 60, CALM + FALLEN)])
+        await until(explained, "an alert has its word")
+        said = {alert.alert_id: alert.word for alert in await stage.alerts() if alert.word is not None}
+        (word,) = said.values()
+        # By chance the product's interval excludes 0 in one of eighty runs; the judge's never has 0.
+        assert word.said in ("judge", "both")
+        assert word.judge is not None
+        assert word.judge.low > 1.5
+        tasks = Counter(task.result_id for task in await stage.tasks("tone") if task.replay_id is not None)
+        assert (len(tasks), set(tasks.values())) == (160, {1})
+        again = {result.result_id for result in await stage.results() if result.replay_id is not None}
+        assert again == set(tasks)
