@@ -115,14 +115,16 @@ async def published(stage: Stage) -> list[Scored]:
     return [one for one in results if isinstance(one, Scored)]
 
 
-async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
+def sampled(stage: Stage, values: Sequence[bytes]) -> list[str]:
     policy = sampling_policy(stage.settings.sampling)
-    sampled = [
-        value for value in values if policy.decide_event(QAEvent.model_validate_json(value), None).keep
-    ]
+    read = map(QAEvent.model_validate_json, values)
+    return [event.event_id for event in read if policy.decide_event(event, None).keep]
+
+
+async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
     await stage.produce(values)
     async with stage.worker(None):
-        await stage.holds(at_least=True, observations=len(sampled))
+        await stage.holds(at_least=True, observations=len(sampled(stage, values)))
     return await published(stage)
 
 
@@ -130,14 +132,12 @@ async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
 async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, judges: Judges) -> None:
     """After SIGKILL and --resume each sampled event has one result of the replay.
 
-    The cost was estimated, rather high, both evaluators are compared on the same events, and live results and
-    monitor are unchanged. Events after --to are not judged.
+    The cost was estimated, rather high, and both evaluators are compared on the same events. Events after
+    --to are judged live meanwhile, once each, and no replayed result is observed.
     """
     since = datetime.now(UTC).isoformat()
     live = await judged_live(stage, events(0, EVENTS))
     until_ = datetime.now(UTC).isoformat()
-    await stage.produce(events(EVENTS, 20))  # after --to
-    observed = await stage.read("observations")  # as many as live results
 
     options = ("--from", since, "--to", until_, "--metric", "tone", "--endpoint", "new", "--share", "0.5")
     judges.hold_after = len(live) // 2
@@ -149,15 +149,19 @@ async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, 
     assert replay_id.startswith("replay-"), killed.err
     judges.held.set()
 
-    report = await replayed_now(stage, *options, "--resume", replay_id)
+    later = events(EVENTS, 20)  # after --to
+    await stage.produce(later)
+    async with process(stage):
+        report = await replayed_now(stage, *options, "--resume", replay_id)
+        await stage.holds(observations=len(live) + len(sampled(stage, later)))
 
     results = await published(stage)
     replayed = [one for one in results if one.replay_id == replay_id]
     assert Counter(one.event_id for one in replayed) == Counter(one.event_id for one in live)
     assert {one.result_id for one in replayed}.isdisjoint(one.result_id for one in live)
     assert {one.evaluator.model for one in replayed} == {NEW}
-    assert [one for one in results if one.replay_id is None] == sorted(live, key=results.index)
-    assert len(await stage.read("observations")) == len(observed)
+    once = Counter(one.event_id for one in results if one.replay_id is None)
+    assert once == Counter([*(one.event_id for one in live), *sampled(stage, later)])
     assert report["end"] == "done"
     spent = sum(one.cost_usd or 0 for one in replayed)
     assert report["spent"]["cost_usd"] == pytest.approx(spent)
@@ -170,26 +174,6 @@ async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, 
     assert comparison["difference"] == pytest.approx(-even / len(live))
     assert comparison["disagreements"][0]["why_before"] == LIVE
     assert comparison["disagreements"][0]["why_now"] == NEW
-
-
-@pytest.mark.kafka
-async def test_live_events_are_judged_beside_a_replay(stage: Stage, judges: Judges) -> None:
-    """Each live event that is sent during a replay has one result, and no replayed one is observed."""
-    stage.base_url, stage.changes["sampling"] = judges.url, {"default_rate": 1}
-    since = datetime.now(UTC).isoformat()
-    await judged_live(stage, events(0, EVENTS))
-    options = ("--from", since, "--to", datetime.now(UTC).isoformat(), "--endpoint", "new", "--share", "0.5")
-    sent = 0
-    async with process(stage):
-        report = asyncio.create_task(replayed_now(stage, *options))
-        while not report.done():
-            await stage.produce(events(EVENTS + sent, 1))
-            sent += 1
-            await asyncio.sleep(0.05)  # the pace of live events
-        assert (await report)["results"] == {"tone": {"scored": EVENTS}}
-        await stage.holds(at_least=True, observations=EVENTS + sent)
-    live = Counter(one.event_id for one in await published(stage) if one.replay_id is None)
-    assert live == Counter(f"e{number}" for number in range(EVENTS + sent))
 
 
 @pytest.mark.slow
