@@ -29,23 +29,17 @@ _log = structlog.stdlib.get_logger(__name__)
 
 MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
 """Longer than any expected judge outage, so that a waiting worker stays in its group."""
-FAUST_REQUEST_SECONDS: Final = MAX_POLL_INTERVAL_SECONDS
-"""If seeking to the committed offsets took longer, Faust would never read again."""
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """Largest record that the producer sends; the broker's limit is lower."""
 STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the consumer bounds records per topic far lower. A full buffer would block delivery."""
-LINGER_SECONDS: Final = 0.01
 METADATA_AGE_SECONDS: Final = 30.0
 """Added partitions are read after it."""
 PRODUCER_TIMEOUT_SECONDS: Final = 40.0
 COMMIT_INTERVAL_SECONDS: Final = 0.5
-"""How long a record may wait to share a request with others."""
 
 
 class Transport(driver.Transport):
-    """Consumer and producer as the transport that Faust requires."""
-
     Consumer = Consumer
     Producer = Producer
 
@@ -89,7 +83,6 @@ class App(faust.App):
     """A Faust application that creates no directory."""
 
     admission: Admission
-    """Tracks whether the broker accepts connections."""
     _giving_up: asyncio.Future[None] | None = None
 
     def _create_directories(self) -> None:
@@ -109,7 +102,7 @@ class App(faust.App):
         self._crashed.set()
 
     def _crash(self, reason: BaseException) -> None:
-        """Keep the first reason; later failures follow from it."""
+        # Keep the first reason; later failures follow from it.
         if not self._crashed.is_set():
             super()._crash(reason)
 
@@ -135,9 +128,8 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
     """Build the application. A process may build several, also at the same time."""
     if faust.streams._CStreamIterator is None:  # noqa: SLF001 - the only way to know
         raise UnsupportedFaustError(
-            "Faust's compiled stream iterator is missing; install faust-streaming from a wheel (or with a "
-            "C compiler) "
-            "and unset NO_CYTHON: the pure Python version acknowledges differently"
+            "Faust's compiled stream iterator is missing; install faust-streaming from a wheel (or with a C "
+            "compiler) and unset NO_CYTHON: the pure Python version acknowledges differently"
         )
     urls = [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
     session = kafka.session_timeout_seconds
@@ -155,11 +147,11 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
         broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
         broker_max_poll_interval=MAX_POLL_INTERVAL_SECONDS,
         broker_rebalance_timeout=rebalance,
-        broker_request_timeout=FAUST_REQUEST_SECONDS,
+        broker_request_timeout=MAX_POLL_INTERVAL_SECONDS,  # after a longer seek Faust would never read again
         broker_session_timeout=session,
         consumer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
         producer_acks=-1,
-        producer_linger=LINGER_SECONDS,
+        producer_linger=0.01,
         producer_max_request_size=MAX_REQUEST_BYTES,
         producer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
         producer_request_timeout=PRODUCER_TIMEOUT_SECONDS,
@@ -181,7 +173,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
     app.transport = transport
     app.producer_transport = transport
     app.admission = admission
-    app.admission.on_refused = app.give_up
+    admission.on_refused = app.give_up
     return app
 
 
@@ -192,14 +184,10 @@ Handler = Callable[[Any], Awaitable[None]]
 
 
 class Pipeline:
-    """One agent's records in flight, each with its own task.
-
-    The consumer limits their number (the buffer of the topic). A record whose handler is cancelled is not
-    acknowledged, so it is redelivered to the partition's next owner.
+    """One agent's records in flight, each with its own task; the topic's buffer limits their number.
 
     Args:
         on_surprise: Called with a record and its unexpected error; returns when the dead letter is written.
-        crash: Called with an error that affects every record; stops the worker.
         patience_seconds: How long a record may take by design, such as one that waits for a batch.
     """
 

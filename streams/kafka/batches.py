@@ -46,18 +46,13 @@ _MAGIC: Final = 2
 def as_unpacked(key: Any) -> Any:
     """Mark a consumer, as its `key_deserializer`, that takes records as unpacked in C.
 
-    They have key, value, headers, offset and timestamp. aiokafka's data class per record costs as much as
-    unpacking, and most records are filtered out by key.
+    aiokafka's data class per record costs as much as unpacking, and most records are filtered out by key.
     """
     return key
 
 
 class FetchedBatches:
-    """Replaces aiokafka's `MemoryRecords`, with the methods that its fetcher calls, and keeps the bytes.
-
-    Args:
-        data: The batches in sequence; the broker may have truncated the last one.
-    """
+    """Replaces aiokafka's `MemoryRecords` and keeps the bytes; the last batch may be truncated."""
 
     __slots__ = ("_data", "_end", "_next_batch", "_start", "has_next", "size_in_bytes")
 
@@ -81,11 +76,7 @@ class FetchedBatches:
         return memoryview(self._data)[self._start : self._end]
 
     def sums_hold(self) -> bool:
-        """Return whether the processor's CRC instruction confirms every complete batch.
-
-        False also if that is not possible; aiokafka then checks in portable C, at a tenth of the speed: for
-        records of 4 KB the largest cost of reading.
-        """
+        """Return whether the processor's CRC confirms every batch; aiokafka's C is 10 times slower."""
         if google_crc32c is None or google_crc32c.implementation != "c":
             return False
         data, start = self._data, 0
@@ -105,8 +96,6 @@ class FetchedBatches:
 
 
 class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is not annotated
-    """Replaces aiokafka's records of one fetched partition."""
-
     next_fetch_offset: int
     _check_crcs: bool
     suspects: ClassVar[dict[Any, tuple[int, int]]] = {}
@@ -171,7 +160,6 @@ class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is no
         return True
 
     def _is_aborted(self, batch: Any) -> bool:
-        """Return whether a batch belongs to an aborted transaction; an abort marker ends one."""
         self._consume_aborted_up_to(batch.base_offset)
         aborted: set[int] = self._aborted_producers
         if batch.is_control_batch:
@@ -207,10 +195,7 @@ class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is no
         return found
 
     def _salvaged(self, error: Exception, begun: int, end: int) -> Iterator[Any]:
-        """Read a batch that aiokafka's parser refuses, record by record.
-
-        What follows its last offset is damage that costs no record: the next offset is the next batch's.
-        """
+        """Read a batch that aiokafka's parser refuses, record by record."""
         try:
             for record in records_of(self._records.last):
                 if record.offset >= self.next_fetch_offset:
@@ -220,7 +205,7 @@ class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is no
             yield self._damaged(str(second), "oversized")
         except PARSER_ERRORS as second:
             if self.next_fetch_offset > begun and self.next_fetch_offset >= end:
-                return
+                return  # damage after the last offset costs no record
             yield self._damaged(f"its records cannot be read: {second or error}")
 
     def _damaged(self, what: str, reason: DecodeReason = "undecodable") -> Unreadable:

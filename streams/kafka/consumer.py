@@ -1,19 +1,8 @@
-"""Read partitions, deliver records while there is room, and commit in order.
+"""Read partitions, deliver records while there is room, and commit up to the first unfinished record.
 
-Differences from Faust's stock driver, each shown by `tests/integration/test_stock_holes.py`:
-
-- Offsets are committed only up to the first unfinished record (`streams.kafka.delivery.OffsetBook`). The
-  stock driver starts from the first acknowledged record, so a group without committed offsets commits past
-  records in flight.
-- A predicate filters the raw records of a topic before they become Faust messages, so a skipped record costs
-  only its fetch.
-- A topic is fetched only while its buffer has room, counted in records and bytes; records beyond it are
-  parked. Delivery never blocks on a full stream queue, so a slow stage stops neither others nor the polling.
-- A commit or fetch that fails with a retriable error is retried; the worker continues.
-
-One mechanism keeps the two threads consistent, the **epoch**. It changes whenever reading starts again: with
-every assignment and every move to another offset. A fetch of an earlier epoch delivers nothing, and all
-partitions are then seeked to where their books stand, so that nothing is read twice and nothing is missing.
+`tests/integration/test_stock_holes.py` shows each difference from Faust's driver. The **epoch** keeps the two
+threads consistent: it changes with every assignment and every move to another offset. A fetch of an earlier
+epoch delivers nothing, and all partitions are then seeked to where their books stand.
 """
 
 from __future__ import annotations
@@ -42,7 +31,6 @@ if TYPE_CHECKING:
     from streams.kafka.app import Transport
 
 FETCH_TIMEOUT_SECONDS: Final = 1.0
-"""Timeout of one fetch, and so the interval at which the loop sets `last_turn`."""
 LAST_COMMIT_SECONDS: Final = 5.0
 """Timeout of the last commit; records that it misses are redelivered to the next owner."""
 STEP_RECORDS: Final = 2_000
@@ -59,12 +47,8 @@ class ConsumerOptions:
     Args:
         client: Options of aiokafka's clients for the connection; `build_app` sets them.
         predicates: Filters by topic; a topic without one delivers every record.
-        default_limit: Limit of the topics that `limits` does not name.
-        finish: Called when partitions are revoked: waits up to the given seconds for the records in flight
-            and abandons the rest.
-        finish_seconds: Timeout passed to `finish`.
-        starts: By topic, where a group starts on a partition without a committed offset; by default at the
-            oldest record.
+        finish: Called when partitions are revoked: waits up to `finish_seconds` for the records in flight.
+        starts: By topic, where a group without a committed offset starts; by default at the oldest record.
         moved: Called for every partition that continues at another offset than the next one.
     """
 
@@ -79,7 +63,7 @@ class ConsumerOptions:
 
 
 class Consumer(driver.Consumer):
-    """Tracks the assigned partitions: read, in flight and committed. Runs on the application's event loop."""
+    """Runs on the application's event loop."""
 
     transport: Transport
     _thread: ConsumerThread
@@ -88,7 +72,6 @@ class Consumer(driver.Consumer):
         super().__init__(*args, **kwargs)
         self.options = self.transport.options
         self.epoch = 0
-        """Changes whenever reading starts again; the thread compares it before it returns records."""
         self.last_turn: float | None = None
         """Time of the delivery loop's last turn, on the monotonic clock; None before its start."""
         self._books: dict[TP, OffsetBook] = {}
@@ -113,7 +96,6 @@ class Consumer(driver.Consumer):
 
     @property
     def coordinator_answered(self) -> float | None:
-        """Time of the coordinator's last response (monotonic); None before the start."""
         return self._thread.coordinator_answered
 
     @property
@@ -123,10 +105,7 @@ class Consumer(driver.Consumer):
         return time.monotonic() - self._thread.confirmed <= timeout
 
     def polled(self, topic: str, partition: int) -> float | None:
-        """Return when the broker last answered for a partition; None if a record is unread.
-
-        While the topic's buffer is full, return the time: nothing else can be read.
-        """
+        """Return when the broker last answered; None if a record is unread, now if the buffer is full."""
         tp = TP(topic, partition)
         if topic in self._buffers.closed:
             return time.time()
@@ -138,7 +117,6 @@ class Consumer(driver.Consumer):
         return answered if end is not None and book.position >= end else None
 
     def partitions(self) -> Iterator[PartitionState]:
-        """Yield the state of every assigned partition."""
         if not self._books:
             return  # before the first assignment the driver has no consumer to ask
         assigned = self._thread.assignment()
@@ -167,15 +145,10 @@ class Consumer(driver.Consumer):
     def on_buffer_full(self, tp: TP) -> None:
         """Do nothing: buffers bound the records in flight, not the stream queue."""
 
-    def on_buffer_drop(self, tp: TP) -> None:
-        """Do nothing, as `on_buffer_full`."""
+    on_buffer_drop = on_buffer_full
 
     async def maybe_wait_for_commit_to_finish(self) -> bool:
-        """Wait for a commit in progress, and return False so that the caller still commits.
-
-        Faust skips the second commit. The last commit before a stop or rebalance would then miss records
-        finished meanwhile, and they would be redelivered.
-        """
+        """Return False so that the caller still commits: Faust would skip records finished meanwhile."""
         while (under_way := self._commit_fut) is not None:
             await asyncio.wait({under_way})
         return False
@@ -258,10 +231,7 @@ class Consumer(driver.Consumer):
             self._committed = dict(committed)
 
     async def seek(self, partition: TP, offset: int) -> None:
-        """Read a partition from `offset` next, forwards or backwards.
-
-        Backwards, records in flight are abandoned: finishing them commits nothing.
-        """
+        """Read a partition from `offset` next; backwards, finishing records in flight commits nothing."""
         tp = TP(partition.topic, partition.partition)
         self._begin_epoch()
         book = self._books.get(tp)
@@ -352,10 +322,7 @@ class Consumer(driver.Consumer):
                 self._books[tp].advance(position)
 
     def _wanted(self) -> set[TP] | None:
-        """Return partitions with room and nothing parked, or None if parked records can be delivered.
-
-        Called in the thread; it only reads.
-        """
+        """Return partitions to fetch; None if parked records can be delivered. Runs in the thread."""
         parked, closed = tuple(self._parked), self._buffers.closed
         if any(tp.topic not in closed for tp in parked):
             return None

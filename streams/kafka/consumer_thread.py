@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 JOIN_MARGIN_SECONDS: Final = 10.0
 """A join waits for the slowest member, so its response may take the whole rebalance timeout."""
 LEAVE_SECONDS: Final = 5.0
-"""Timeout of leaving the group; a rebalance in progress can block it longer. A member that does not leave is
-removed at its session timeout."""
+"""A rebalance can block leaving longer; the member is then removed at its session timeout."""
 THREAD_END_SECONDS: Final = 5.0
-"""Timeout of the thread's end after it has left the group."""
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 _NOWHERE: Final = TopicPartition("", 0)
@@ -55,11 +53,9 @@ def in_thread(
 
 
 class Fetched(NamedTuple):
-    """The result of one fetch."""
-
     records: Mapping[TopicPartition, list[Any]] = {}
     positions: Mapping[TopicPartition, int] = {}
-    """The next offset of each fetched partition, past these records and offsets without records."""
+    """The next offset of each fetched partition, also past offsets without records."""
 
 
 class EndingThread(WorkerThread):
@@ -70,13 +66,10 @@ class EndingThread(WorkerThread):
         self.daemon = True
 
     def stop(self) -> None:
-        """Join with a timeout; the application's event loop is blocked meanwhile."""
         self.join(THREAD_END_SECONDS)
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Runs the aiokafka consumer on its own event loop."""
-
     Worker = EndingThread
     consumer: Consumer
 
@@ -113,7 +106,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         )
 
     async def on_start(self) -> None:
-        """Connect. Runs in the thread."""
         await super().on_start()
         coordinator: Any = self._ensure_consumer()._coordinator  # noqa: SLF001 - aiokafka does not expose the responses
         send = coordinator._send_req  # noqa: SLF001 - as above
@@ -132,7 +124,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     # Calls from the application's loop
 
     async def call_thread(self, fun: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
-        """Run a method in the thread and return its result."""
         if self._ended:
             # Else a rebalance during a stop would wait for its last commit forever, and the stop for it.
             raise driver.ConsumerStoppedError
@@ -152,11 +143,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def fetch(
         self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
     ) -> Fetched:
-        """Return the records that have arrived for the wanted partitions; wait for the first.
-
-        Args:
-            wanted: Returns the partitions to read, or None to make the fetch return.
-        """
+        """Wait for records of the wanted partitions; nothing if `wanted` returns None."""
         if not self._is_current(epoch) or (partitions := wanted()) is None:
             return Fetched()
         client = self._ensure_consumer()
@@ -202,10 +189,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     @in_thread
     async def rewind(self, epoch: int) -> tuple[dict[TP, int], dict[TP, int]]:
-        """Seek every assigned partition to its start; return the starts, and the committed ones of them.
-
-        Faust abandons the call at the next assignment, but the thread goes on with it; it then seeks nothing.
-        """
+        """Seek every assigned partition to its start; return the starts, and the committed ones of them."""
         client = self._ensure_consumer()
         places = list(client.assignment())
         offsets = await asyncio.gather(*(client.committed(place) for place in places))
@@ -214,6 +198,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         }
         fresh = [place for place in places if place not in committed]
         starts = committed | await first_offsets(client, fresh, self.consumer.options.starts)
+        # Faust abandons the call at the next assignment, but the thread goes on: it then seeks nothing.
         for place, offset in starts.items() if self.consumer.epoch == epoch else ():
             # Also without a committed offset: records taken by an abandoned fetch would be missing.
             client.seek(place, offset)
@@ -223,7 +208,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     @in_thread
     async def seek_all(self, offsets: Mapping[TP, int]) -> None:
-        """Read partitions from these offsets next."""
         client = self._ensure_consumer()
         for tp, offset in offsets.items():
             with contextlib.suppress(IllegalStateError):  # revoked meanwhile
@@ -231,14 +215,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     @in_thread
     async def bounds(self, tp: TP) -> Bounds:
-        """Ask the leader of a partition for the bounds of its log."""
         client, place = self._ensure_consumer(), TopicPartition(*tp)
         await client._client.force_metadata_update()  # noqa: SLF001 - nothing public looks the leader up again
         begin, end = await client.beginning_offsets([place]), await client.end_offsets([place])
         return Bounds(begin[place], end[place], await client.committed(place))
 
     def highwater(self, tp: TP) -> int | None:
-        """Return the end offset of readable records: later ones are in open transactions."""
+        """Return the end of what can be read: later records are in open transactions."""
         client = self._ensure_consumer()
         stable: int | None = client.last_stable_offset(tp)
         highwater: int | None = client.highwater(tp)
@@ -284,8 +267,4 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             await asyncio.sleep(0)  # sockets are closed in the loop's next iteration, which may be the last
 
     def close(self) -> None:
-        """Do nothing: Faust calls this on a rebalance during a stop, and the stop closes everything.
-
-        Faust's method marks the client as closed, so the member does not leave the group, and closes the
-        connections from another event loop.
-        """
+        """Do nothing at a rebalance during a stop: Faust's method would keep the member in the group."""

@@ -30,13 +30,7 @@ SENT_AGAIN: Final = "judgestream-sent-again"
 def letter_forms(
     record: Record, reason: DeadLetterReason, detail: str, *, event_id: str | None, failed_at: datetime
 ) -> Iterator[DeadLetter]:
-    """Yield the dead letter of a record in ever smaller forms.
-
-    The smallest has only position, reason, event id and hash.
-
-    Args:
-        event_id: The event id, if it could be read.
-    """
+    """Yield the dead letter of a record in ever smaller forms, the last without key, value and headers."""
     key, value = record.key, record.value or b""
     headers = tuple(Header(name=_text(name), value=content) for name, content in record.headers or ())
     size = len(key or b"") + len(value) + sum(len(one.name) + len(one.value or b"") for one in headers)
@@ -69,7 +63,6 @@ def letter_forms(
 
 
 def _text(text: str) -> str:
-    """Replace characters that UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -93,15 +86,12 @@ class Query:
 
 @dataclass(slots=True)
 class Matches:
-    """Counts of selected dead letters."""
-
     by_topic: Counter[tuple[str, str]] = field(default_factory=Counter)
     cut: int = 0
     unreadable: int = 0
 
     @property
     def count(self) -> int:
-        """Number of originals that can be sent."""
         return self.by_topic.total()
 
 
@@ -134,11 +124,7 @@ async def send_again(
     rate: float | None,
     stop: asyncio.Event,
 ) -> tuple[int, list[str]]:
-    """Send originals with their key, value and headers, and wait until the broker confirms each.
-
-    Args:
-        rate: Records per second; None for no limit.
-    """
+    """Send originals, at most `rate` a second, and wait until the broker confirms each."""
     sent = 0
     problems: list[str] = []
     loop = asyncio.get_running_loop()

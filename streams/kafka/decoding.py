@@ -47,9 +47,7 @@ class Unreadable:
     """Replaces records that cannot be read: the fields of a record, and the error.
 
     Args:
-        size: Size in bytes, as fetched.
-        sha256: SHA-256 of these bytes.
-        records: Number of records, as far as it is known; at least 1.
+        size: Bytes, as fetched.
         timestamp: In milliseconds; None if unknown.
     """
 
@@ -82,7 +80,6 @@ class OversizedError(CorruptRecordException):  # type: ignore[misc]  # aiokafka 
 
 
 def gzip_decode(payload: Any) -> bytes:
-    """Decompress gzip."""
     member = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         data = member.decompress(payload, UNPACKED_BYTES + 1)
@@ -96,12 +93,10 @@ def gzip_decode(payload: Any) -> bytes:
 
 
 def zstd_decode(payload: Any) -> bytes:
-    """Decompress zstd."""
     return _decompress(cramjam.zstd.decompress_into, payload)
 
 
 def lz4_decode(payload: Any) -> bytes:
-    """Decompress LZ4."""
     return _decompress(cramjam.lz4.decompress_into, payload)
 
 
@@ -151,7 +146,6 @@ DECODERS: Final[tuple[Callable[[Any], bytes], ...]] = (
 
 
 def decode_examined(decode: Callable[[Any], bytes], payload: Any) -> bytes:
-    """Decompress, for aiokafka's parser, and examine the records."""
     data = decode(payload)
     examine(data)
     return data

@@ -14,18 +14,16 @@ from streams.kafka.decoding import Unreadable
 
 
 class OffsetBook:
-    """Tracks the delivered offsets of one partition.
+    """Tracks the delivered offsets of one partition, finished in any order.
 
-    Offsets are delivered in rising order and finished in any order. The committable offset is the first
-    unfinished one, or the position after everything read if none is unfinished. Skipped records need no
-    entry; they only advance the position. A book covers one assignment of a partition: after a revocation or
-    a seek back a new book replaces it, and finishing a record of the old one has no effect.
+    It covers one assignment: after a revocation or a seek back a new book replaces it, and finishing a record
+    of the old one has no effect.
     """
 
     __slots__ = ("_pending", "_unfinished", "position")
 
     def __init__(self, position: int) -> None:
-        # (offset, timestamp in seconds or None); the timestamp is only for the age of unfinished records.
+        # Offset and timestamp in seconds.
         self._pending: deque[tuple[int, float | None]] = deque()
         self._unfinished: set[int] = set()
         self.position = position
@@ -71,12 +69,7 @@ class OffsetBook:
 
 @dataclass(frozen=True, slots=True)
 class BufferLimit:
-    """The limit on one topic's records in flight.
-
-    Args:
-        records: Number of records, at least 1.
-        bytes: Total size of keys and values; a single record may exceed it.
-    """
+    """The limit on one topic's records in flight, and on their keys and values; one record may exceed it."""
 
     records: int
     bytes: int
@@ -87,8 +80,6 @@ DEFAULT_LIMIT: Final = BufferLimit(records=512, bytes=64 * 1024 * 1024)
 
 @dataclass(slots=True)
 class Buffer:
-    """One topic's records in flight."""
-
     limit: BufferLimit
     records: int = 0
     bytes: int = 0
@@ -104,12 +95,6 @@ class Buffer:
 
 
 class Buffers:
-    """The buffers of all topics in one assignment.
-
-    Args:
-        default: Limit of the topics that `limits` does not name.
-    """
-
     def __init__(self, limits: Mapping[str, BufferLimit], default: BufferLimit) -> None:
         self.closed: set[str] = set()
         """Topics that were full and have not eased since. Also read by the consumer's thread."""
@@ -139,8 +124,6 @@ class Buffers:
 
 
 class Delivered(ConsumerMessage):
-    """A message with the book and the buffer that count it."""
-
     __slots__ = ("book", "buffer", "size", "unreadable")
 
     book: OffsetBook
@@ -151,7 +134,6 @@ class Delivered(ConsumerMessage):
 
 
 def deliver(tp: TP, record: Any, book: OffsetBook, buffer: Buffer, *, generation_id: int) -> Delivered:
-    """Count a delivery in its book and buffer, and return the message."""
     key, value, timestamp = record.key, record.value, record.timestamp
     key_size, value_size = len(key) if key else 0, len(value) if value else 0
     seconds = None if timestamp is None else timestamp / 1000

@@ -1,18 +1,12 @@
 """Where a partition is read from: at its first assignment, and when its offset is out of range.
 
-**Start.** A group that starts at the newest record does so once: partitions added later are read from their
-beginning, because they have no backlog. A group is new to a topic if it has no committed offset on any of its
-partitions. If two workers of a new group start one after the other, the second takes its partitions for added
+**Start.** A group is new to a topic without a committed offset on any partition; only then it passes over the
+backlog. If two workers of a new group start one after the other, the second takes its partitions for added
 ones; to limit the cost, an added partition is read from `ADDED` ago.
 
-**Out of range.** aiokafka would reset to the beginning of the log, and all would be read again. But the
-response may come from a former leader that was away and has a shorter log. So the leader is asked for the
-bounds of its log three times over some seconds; the offset is abandoned only if it is out of range each time:
-
-- The log begins after it: retention has deleted unread records. Reading continues at the beginning, and the
-  lost records are counted.
-- The log ends before it: the topic was recreated, or a replica with a shorter log became leader. Reading
-  continues at the committed offset, if the log has it, or at the beginning.
+**Out of range.** aiokafka would read all again. But the response may come from a former leader with a shorter
+log, so an offset is abandoned only if it is outside the leader's bounds `CHECKS` times. Reading continues at
+the beginning, or in a log that became shorter at the committed offset, if it has that.
 """
 
 from __future__ import annotations
@@ -38,7 +32,7 @@ CHECK_EVERY_SECONDS: Final = 2.0
 async def offsets_at(
     consumer: Any, partitions: Collection[TopicPartition], start: Start
 ) -> dict[TopicPartition, int]:
-    """Return the first offset of each partition whose record is not older than a time, or its end offset."""
+    """Return the first offset of each partition that is not older than a time, or its end offset."""
     if start == "earliest":
         return dict(await consumer.beginning_offsets(partitions))
     ends = dict(await consumer.end_offsets(partitions))
@@ -52,11 +46,7 @@ async def offsets_at(
 async def first_offsets(
     consumer: Any, partitions: Iterable[TopicPartition], starts: Mapping[str, Start]
 ) -> dict[TopicPartition, int]:
-    """Return where partitions without a committed offset start, and log the configured starts.
-
-    Args:
-        starts: Start by topic; by default the oldest record.
-    """
+    """Return where partitions without a committed offset start, by default at the oldest record."""
     offsets: dict[TopicPartition, int] = {}
     for partition in sorted(partitions):
         start = starts.get(partition.topic, "earliest")
@@ -82,15 +72,11 @@ async def _is_new(consumer: Any, topic: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A partition's log as its leader has it, and what the group has committed there.
-
-    Args:
-        end: Its end offset (exclusive); with open transactions, the end of what can be read.
-        committed: The group's committed offset; None without one.
-    """
+    """A partition's log as its leader has it, and what the group has committed there."""
 
     begin: int
     end: int
+    """Exclusive; with open transactions, the end of what can be read."""
     committed: int | None = None
 
     def __contains__(self, offset: int) -> bool:
@@ -99,11 +85,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition that continues at another offset.
-
-    Args:
-        why: retention: the records in between are deleted; shorter: the log has become shorter.
-    """
+    """A partition that continues at another offset: records are deleted, or the log became shorter."""
 
     topic: str
     partition: int
@@ -113,7 +95,6 @@ class Move:
 
     @property
     def lost(self) -> int:
-        """Number of offsets that stay unread."""
         return max(self.after - self.before, 0)
 
 
@@ -132,11 +113,7 @@ async def confirmed_bounds(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Bounds:
-    """Return a log's bounds, once an offset was outside them `CHECKS` times in a row or inside once.
-
-    Args:
-        sleep: Waits for some seconds.
-    """
+    """Return a log's bounds, once an offset was outside them `CHECKS` times in a row or inside once."""
     outside = 0
     while True:
         try:

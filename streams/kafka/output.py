@@ -33,7 +33,6 @@ _TASK: Final = TypeAdapter(JudgeTask)  # dumps bytes; the model's own method dum
 TELL_AGAIN_SECONDS: Final = 60.0
 """Pause before the retry of a dead letter that is too large in every form."""
 RATIO_OVER_RECORDS: Final = 1000
-"""Number of recent records for the share of dead letters."""
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -45,20 +44,13 @@ def _cause(error: BaseException) -> BaseException:
 
 @dataclass(frozen=True, slots=True)
 class WriteTrouble:
-    """A topic to which writes fail at present."""
-
     topic: str
     since: float
     error: Exception
 
 
 class Output:
-    """Writes the worker's records. A failed write is retried with growing pauses until it succeeds.
-
-    Args:
-        producer: Returns Faust's producer, or a fake.
-        policy: The limit on dead letters, and the action if every form of one is too large.
-    """
+    """Writes the worker's records. A failed write is retried with growing pauses until it succeeds."""
 
     def __init__(
         self,
@@ -148,7 +140,6 @@ class Output:
         )
 
     async def observation(self, result: Scored | Unscored | Failed) -> None:
-        """Publish a result, reduced by `bare`, for the monitor of its metric."""
         await self.write(
             self._topics.observations,
             key=result.metric.encode(),
@@ -241,7 +232,6 @@ def result_headers(result: Scored | Unscored | Failed) -> list[tuple[str, bytes]
 
 
 def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscored | Failed]:
-    """Yield a result whole, and without evidence (marked) if it is too large."""
     yield result
     yield shrink(result)
 

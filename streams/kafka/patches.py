@@ -9,10 +9,7 @@
 | `gzip_decode`, `snappy_decode`, `lz4_decode`, `zstd_decode` of aiokafka's parsers | limit the decompressed size and the headers of a batch (`streams.kafka.decoding`) |
 
 On the worker's own consumer (`streams.kafka.consumer_thread`): `GroupCoordinator._send_req`, for the time of the
-coordinator's last response; `AIOKafkaClient.force_metadata_update`; at the end `Fetcher.close` and
-`AIOKafkaClient.close`. Of Faust: its driver's `Consumer`, `Producer`, `Transport` and `AIOKafkaConsumerThread` are
-subclassed, for commits in order, push-down, buffers by topic and an idempotent producer, and `faust.App`,
-`TableManager` and `Monitor`, for no files, tables or statistics (`streams.kafka.app`).
+coordinator's last response. `streams.kafka.app` and the consumer and producer subclass Faust's classes.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -31,9 +28,7 @@ from streams.kafka.access.connection import WithoutLogins, closing_bootstrap, op
 from streams.kafka.batches import FetchedBatches, ReadableRecords
 
 READ_AHEAD_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of a response that are buffered before reading pauses. A response is always read completely; with
-aiokafka's 64 KB the connection would pause for every piece.
-"""
+"""Of a response; with aiokafka's 64 KB the connection would pause for every piece."""
 _PARSERS: Final = ("aiokafka.record.default_records", "aiokafka.record._crecords.default_records")
 
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 CLOCK_SECONDS: Final = 5.0
 """Pause of renewals while this machine's clock is ahead, because the broker refuses every batch."""
 
-RETIRE_SECONDS: Final = 0.1
-"""Interval of looking whether calls of a replaced producer have ended."""
-
 
 class Producer(driver.Producer):
     """An idempotent producer: a retry never writes a record twice.
@@ -83,7 +80,6 @@ class Producer(driver.Producer):
             raise
 
     async def _renew(self, producer: Any, cause: KafkaError) -> None:
-        """Replace the producer, unless that is already done."""
         async with self._renewal:
             if self._producer is not producer or self.should_stop:
                 return
@@ -107,13 +103,12 @@ class Producer(driver.Producer):
     async def _retire(self, producer: Any) -> None:
         try:
             while self._entering[producer]:  # noqa: ASYNC110 - rare, and sending is not
-                await asyncio.sleep(RETIRE_SECONDS)
+                await asyncio.sleep(0.1)
             del self._entering[producer]
         finally:  # also at the end of the worker, which waits for no sender
             await producer.stop()
 
     async def on_stop(self) -> None:
-        """Stop this producer and those that it replaced."""
         await super().on_stop()
         for retired in tuple(self._retired):
             retired.cancel()

@@ -44,9 +44,6 @@ AGAIN_SECONDS: Final = 5.0
 PARTITIONS_SECONDS: Final = 30.0
 """Interval between lookups of added partitions."""
 _POLL_MILLISECONDS: Final = 500
-_GATHER_SECONDS: Final = 0.1
-_AT_ONCE: Final = 2
-"""Partitions that `read_since` reads concurrently."""
 
 Place: TypeAlias = tuple[str, int]
 """A topic and a partition."""
@@ -56,12 +53,7 @@ Ranges: TypeAlias = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class TopicBatch:
-    """One poll of followed topics.
-
-    Args:
-        positions: The next offset of each partition that returned records.
-        behind: Records on the broker that are not yet read.
-    """
+    """One poll of followed topics; `behind` counts the records on the broker that are not yet read."""
 
     records: Sequence[Record]
     positions: Mapping[Place, int]
@@ -88,7 +80,7 @@ class TopicReader:
         self._env = env
         self._fetch_bytes = fetch_bytes
         self._start = start or AIOKafkaConsumer.start
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._places = asyncio.Semaphore(2)  # of `read_since`
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Any]:
@@ -225,7 +217,7 @@ class TopicReader:
                 yield TopicBatch(records, read, behind)
                 if len(records) < MAX_RECORDS // 2:
                     # Poll a slow topic a few times a second, not once per record.
-                    await asyncio.sleep(_GATHER_SECONDS)
+                    await asyncio.sleep(0.1)
 
     async def keep_up(self, topic: str, take: Callable[[TopicBatch], None]) -> None:
         """Pass polls of a topic to a function, without an end; after an error, from the last one it took."""
@@ -243,7 +235,6 @@ class TopicReader:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def committed(self, topic: str, group_id: str) -> dict[int, int]:
-        """Return a group's committed offset for each partition of a topic that has one."""
         async with admin_client(self._kafka, env=self._env) as admin:
             (described,) = await admin.describe_topics([topic])
             places = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]
@@ -280,7 +271,6 @@ def _assign(consumer: Any, places: Collection[TopicPartition], positions: Mappin
 
 
 async def _read(consumer: Any, topic: str, ranges: Ranges) -> AsyncIterator[Record]:
-    """Yield the records of ranges that the log has."""
     ends = {TopicPartition(topic, number): end for number, (start, end) in ranges.items() if start < end}
     if not ends:
         return

@@ -8,22 +8,16 @@ from datetime import UTC, datetime
 
 @dataclass(slots=True)
 class Record:
-    """A record as read. The messages that Faust delivers have these attributes, too.
-
-    Args:
-        timestamp: Seconds since the epoch; None if the record has none.
-        value: Its value; None for a tombstone.
-        generation_id: Generation of its assignment; 0 if it was read without a group.
-    """
+    """A record as read. The messages that Faust delivers have these attributes, too."""
 
     topic: str = ""  # of one that is in no topic
     partition: int = 0
     offset: int = 0
-    timestamp: float | None = None
+    timestamp: float | None = None  # seconds since the epoch
     key: bytes | None = None
     value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    generation_id: int = 0
+    generation_id: int = 0  # of its assignment; 0 without a group
 
     @property
     def timestamp_ms(self) -> int | None:

@@ -7,8 +7,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +22,7 @@ from schemas import RESULT, DeadLetter
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
-from tests.integration.processes import Worker, process
+from tests.integration.processes import process
 from tests.integration.stage import Stage
 from tests.judge.fake_openai import completed, serving_completions
 from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
@@ -163,11 +162,8 @@ class Outcomes:
             async for record in consumer:
                 if record.topic == scores:
                     result = RESULT.validate_json(record.value)
-                    said = (
-                        getattr(result, "error_type", None)
-                        or getattr(result, "reason", None)
-                        or result.status
-                    )
+                    unscored = getattr(result, "error_type", None) or getattr(result, "reason", None)
+                    said = unscored or result.status
                     self.results.setdefault(result.event_id, {})[result.metric] = said
                 else:
                     letter = DeadLetter.model_validate_json(record.value)
@@ -177,19 +173,6 @@ class Outcomes:
 
     def is_done(self, ids: set[str]) -> bool:
         return all(len(self.results.get(one, ())) == 2 for one in ids)
-
-
-@dataclass
-class Watch:
-    """Records the workers' memory while a condition is polled."""
-
-    processes: Sequence[Worker]
-    highest_mib: float = 0.0
-
-    def sees(self, outcomes: Outcomes, ids: set[str], place: tuple[int, int] | None) -> bool:
-        """Whether these events have ended or the record at this place is a dead letter."""
-        self.highest_mib = max(self.highest_mib, *(_resident_mib(one.pid) for one in self.processes))
-        return place in outcomes.dead or outcomes.is_done(ids)
 
 
 async def members(stage: Stage) -> set[str]:
@@ -222,7 +205,8 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
     """The others are judged within twice the undisturbed time, the group keeps its members, and memory stays
     bounded.
     """
-    rows: list[dict[str, Any]] = []
+    memory: dict[str, int] = {}
+    ratios: dict[str, float] = {}
     records = hostile_records()
     async with serving_completions(_answer_with_it) as base_url, contextlib.AsyncExitStack() as running:
         changes = {
@@ -248,7 +232,6 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
         await until(both_in, "two members")
         before = await members(stage)
         undisturbed = 1.0
-        ratios: dict[str, float] = {}
         for run, (name, hostile) in enumerate([("warm-up", None), ("undisturbed", None), *records.items()]):
             began = time.perf_counter()
             place = await _produce(stage, run, hostile)
@@ -256,16 +239,18 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
             if hostile is not None:
                 ids.discard(honest(EVENTS // 2, run)["event_id"])
 
-            watch = Watch(processes)
-            await until(
-                partial(watch.sees, outcomes, ids, None), f"all others of {name}", deadline_seconds=SECONDS
-            )
+            highest_mib = 0.0
+
+            def ended(ids: set[str], place: tuple[int, int] | None = None) -> bool:
+                nonlocal highest_mib
+                highest_mib = max(highest_mib, *(_resident_mib(one.pid) for one in processes))
+                return place in outcomes.dead or outcomes.is_done(ids)
+
+            await until(partial(ended, ids), f"all others of {name}", deadline_seconds=SECONDS)
             seconds = time.perf_counter() - began
             hostile_id = None if hostile is None else hostile.get("event_id", f"hostile-{run}")
             own = set() if hostile_id is None else {hostile_id}
-            await until(
-                partial(watch.sees, outcomes, own, place), f"an outcome of {name}", deadline_seconds=SECONDS
-            )
+            await until(partial(ended, own, place), f"an outcome of {name}", deadline_seconds=SECONDS)
             if name == "undisturbed":
                 undisturbed = seconds
             outcome = outcomes.dead.get(place or (-1, -1)) or outcomes.results.get(hostile_id or "")
@@ -279,15 +264,13 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
                 )
                 undisturbed = time.perf_counter() - again
             ratios[name] = (seconds - SLACK_SECONDS) / undisturbed
-            rows.append(
-                {"record": name, "seconds": round(seconds, 2), "rss_mib": round(watch.highest_mib),
-                 "outcome": outcome}
-            )  # fmt: skip
-            print(json.dumps(rows[-1]), flush=True)  # noqa: T201 - the table of docs/robustness.md, with -s
+            memory[name] = round(highest_mib)
+            row = {"record": name, "seconds": round(seconds, 2), "rss_mib": memory[name], "outcome": outcome}
+            print(json.dumps(row), flush=True)  # noqa: T201 - the table of docs/robustness.md, with -s
         assert await members(stage) == before
         assert [one.returncode for one in processes] == [None, None]
         following.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await following
-    assert {row["record"]: row["rss_mib"] for row in rows if row["rss_mib"] > MAX_RSS_MIB} == {}
+    assert {name: mib for name, mib in memory.items() if mib > MAX_RSS_MIB} == {}
     assert {name: ratio for name, ratio in ratios.items() if ratio > MAX_RATIO and name in records} == {}

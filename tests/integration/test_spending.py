@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
@@ -20,7 +19,7 @@ from streams.judging.ledger import Account, Ledger, parse_entry
 from streams.judging.rates import Rates, speaks_of_rates
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, process, running_endpoint
-from tests.integration.stage import REPLY, Stage, event
+from tests.integration.stage import REPLY, Stage, decided, event
 
 
 @pytest.fixture
@@ -30,6 +29,12 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 def chat() -> ScriptedChat:
     return ScriptedChat(lambda _: REPLY, endpoint="scripted", model="m")
+
+
+async def is_spent(session: aiohttp.ClientSession, what: str = "budget") -> bool:
+    """Whether the worker is ready and says that a budget is spent."""
+    async with session.get("/readyz") as answer:
+        return answer.status == 200 and f"{what} is spent" in await answer.text()
 
 
 async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
@@ -45,12 +50,7 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
     async with stage.worker(asked) as (running, registry), aiohttp.ClientSession(running.url) as session:
         await stage.produce([event(number) for number in range(3, 12)])
 
-        async def waits() -> bool:
-            async with session.get("/readyz") as answer:
-                assert answer.status == 200
-                return "budget is spent" in await answer.text()
-
-        await until(waits, "a note that the budget is spent")
+        await until(lambda: is_spent(session), "a note that the budget is spent")
         spent = registry.get_sample_value(
             "judgestream_judge_budget_spent_ratio", {"period": "day", "cap": "all"}
         )
@@ -85,18 +85,9 @@ async def test_a_falling_budget_lowers_the_rate_and_records_it(
         await until(lambda: len(asked.requests) == 9, "most of the budget spent")
         await stage.holds(scores=9)
         await stage.produce([event(number) for number in range(100, 200)])
-        sampled = {"outcome": "sampled", "reason": ""}
-        skipped = {"outcome": "skipped", "reason": "not_sampled"}
-
-        def decided() -> float:
-            values = (
-                registry.get_sample_value("judgestream_events_total", one) for one in (sampled, skipped)
-            )
-            return sum(value or 0.0 for value in values)
-
-        await until(lambda: decided() == 109, "all events decided upon")
+        await until(lambda: decided(registry).total() == 109, "all events decided upon")
         await until(lambda: len(asked.requests) == 10, "the last lease")
-        assert registry.get_sample_value("judgestream_events_total", skipped)
+        assert decided(registry)["skipped", "not_sampled"]
     # Nine of ten calls are spent: the rate is at most a half, and one call is left.
     probabilities = {task.event_id: task.sampling.probability for task in await stage.tasks()}
     assert all(probabilities[f"e{number}"] in {1.0, 0.5} for number in range(9))
@@ -129,12 +120,7 @@ async def test_one_budget_holds_for_all_workers(stage: Stage) -> None:
         workers[1].send_signal(signal.SIGCONT)
         # A new worker knows what was spent before it.
         async with stage.worker(None) as (running, _), aiohttp.ClientSession(running.url) as session:
-
-            async def waits() -> bool:
-                async with session.get("/readyz") as answer:
-                    return "budget is spent" in await answer.text()
-
-            await until(waits, "a note that the budget is spent")
+            await until(lambda: is_spent(session), "a note that the budget is spent")
         assert 594 <= judge.asked <= 603
 
 
@@ -146,8 +132,7 @@ async def test_a_spent_cap_holds_back_its_own_metric_and_label_value(stage: Stag
         tenants = "aaaaabbbbbcc"
         await stage.produce([event(n, labels={"tenant": tenant}) for n, tenant in enumerate(tenants)])
         await stage.holds(scores=3 + 3 + 2 + 7)
-        async with session.get("/readyz") as answer:
-            assert "the judging budget of style, tone by tenant is spent" in await answer.text()
+        assert await is_spent(session, "budget of style, tone by tenant")
         labels = {"period": "day", "cap": "style"}
         assert registry.get_sample_value("judgestream_judge_budget_spent_ratio", labels) == 1.0
     found = [(one.metric, one.labels["tenant"]) for one in await stage.results()]
@@ -214,9 +199,14 @@ async def test_all_workers_sample_by_the_published_rates(stage: Stage) -> None:
     async with running_endpoint() as judge, contextlib.AsyncExitStack() as stack:
         stage.base_url = judge.url
         workers, names = [], list[str]()
+
+        async def has_reported() -> bool:
+            names.extend(dict.fromkeys(one for one in await log("report") if one not in names))
+            return len(names) == len(workers)
+
         for _ in range(2):
             workers.append(await stack.enter_async_context(process(stage)))
-            await until(lambda: _grown(log, "report", names), "a worker's report")
+            await until(has_reported, "a worker's report")
         first = names.index(min(names))
 
         async def feed(what: str, publisher: str, policies: int) -> None:
@@ -260,10 +250,3 @@ async def test_all_workers_sample_by_the_published_rates(stage: Stage) -> None:
 
         await until(as_published, "a task of each event in the sample")
     assert await stage.dead_letters() == []
-
-
-async def _grown(log: Callable[[str], Awaitable[list[str]]], kind: str, names: list[str]) -> bool:
-    """Add a worker that the log did not name before; return whether there was one."""
-    new = [one for one in await log(kind) if one not in names]
-    names += new[:1]
-    return bool(new)

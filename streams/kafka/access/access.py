@@ -26,10 +26,9 @@ def access_mechanism(security: SecuritySettings) -> str | None:
 def client_options(
     kafka: KafkaSettings, env: Mapping[str, str] | None = None, admission: Admission | None = None
 ) -> dict[str, Any]:
-    """Return the options that every aiokafka client takes. Clients in several threads may share them.
+    """Return the options of an aiokafka client; several threads may share them.
 
     Args:
-        env: Environment variables; those of the process by default.
         admission: Learns of refused connections; None for a single try.
     """
     install()

@@ -9,8 +9,6 @@ aiokafka opens all connections with `aiokafka.client.create_conn`, which `stream
   the request timeout, which may be a whole rebalance; the member would lose its place in the group.
 - If a broker refuses a token, its error is read; aiokafka treats the refusal as success (`_TokenLogin`).
 - A bootstrap that is cancelled closes its connection.
-
-Connections without password or admission are aiokafka's but for the limit on silence.
 """
 
 from __future__ import annotations
@@ -67,11 +65,7 @@ REFUSED_SECONDS: Final = 60.0
 
 
 class Admission:
-    """Tracks whether the broker accepts connections. Used from several threads.
-
-    Args:
-        now: The monotonic clock, in seconds.
-    """
+    """Tracks whether the broker accepts connections. Used from several threads."""
 
     def __init__(self, kafka: KafkaSettings, now: Callable[[], float] = time.monotonic) -> None:
         self._kafka = kafka
@@ -80,8 +74,7 @@ class Admission:
         self.trouble: str | None = None
         """Reason and remedy of the latest refusal; None before one, and after a successful connection."""
         self.on_refused: Callable[[KafkaAccessError], None] | None = None
-        """Called for every refusal once refusals have lasted `REFUSED_SECONDS`. If None, refusals are not
-        tracked: a caller with a single try gets the error itself."""
+        """Called for refusals once they have lasted `REFUSED_SECONDS`; None: refusals are not tracked."""
 
     def failed(self, error: BaseException) -> None:
         if self.on_refused is None:
@@ -106,11 +99,7 @@ class Admission:
 
 
 class Password:
-    """The broker's current password: read again for each connection if it is in a file.
-
-    Args:
-        env: Environment variables; those of the process by default.
-    """
+    """The broker's current password: read again for each connection if it is in a file."""
 
     def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
         self._kafka = kafka
@@ -136,13 +125,11 @@ class Password:
 class _TokenLogin(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka is not annotated
     """Logs in with a token, and reads the reason if the broker refuses it.
 
-    A broker answers a refused token with a JSON message, and sends the error only after the client has
-    acknowledged that message (RFC 7628, section 3.2.3). Without this step the connection seems open but
-    answers nothing.
+    The broker sends the error only after the client has acknowledged its message (RFC 7628, section 3.2.3).
+    Without this step the connection seems open but answers nothing.
     """
 
     async def step(self, payload: bytes | None) -> tuple[str | bytes, bool] | None:
-        """Return the next message to send, or None at the end."""
         following: tuple[str | bytes, bool] | None = await super().step(payload)
         return (b"\x01", True) if following is None and payload else following
 
@@ -156,8 +143,6 @@ class _Quiet:
 
 
 class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
-    """A connection to a broker, as aiokafka's clients use it."""
-
     _was_open = False
     _quiet: _Quiet
     _next_look: asyncio.TimerHandle | None = None
@@ -186,7 +171,6 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
         return self._noting_quotas(answer)
 
     async def _noting_quotas(self, answer: Awaitable[Any]) -> Any:
-        """Return the response; pause the checks while the broker throttles this client."""
         try:
             response = await answer
         except KafkaConnectionError as error:
@@ -212,7 +196,6 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
         self._next_look = loop.call_later(QUIET_SECONDS / _LOOKS, self._look)
 
     def _look(self) -> None:
-        """Close the connection after too many checks without received bytes."""
         self._next_look = None
         owed = [getattr(request, "API_KEY", None) for _, request, _ in self._requests]
         if not owed:
@@ -229,10 +212,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
         self.close(reason=CloseReason.CONNECTION_TIMEOUT)
 
     def close(self, *args: Any, **kwargs: Any) -> Any:
-        """Abort; the returned future, if any, completes when the connection is closed.
-
-        A TLS shutdown would wait for the broker, and fail if a response came meanwhile.
-        """
+        """Abort: a TLS shutdown would wait for the broker, and fail if a response came meanwhile."""
         if self._writer is not None:
             self._was_open = True
             self._writer.transport.abort()
@@ -247,7 +227,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
 _opened: contextvars.ContextVar[weakref.WeakSet[BrokerConnection] | None] = contextvars.ContextVar(
     "opened", default=None
 )
-"""The connections of the client that is bootstrapping in this task."""
+"""Of the client that is bootstrapping in this task."""
 _errors: contextvars.ContextVar[list[BaseException] | None] = contextvars.ContextVar("errors", default=None)
 
 
@@ -294,11 +274,7 @@ async def open_connection(host: str, port: int, **options: Any) -> BrokerConnect
 
 
 def closing_bootstrap(bootstrap: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
-    """Wrap `AIOKafkaClient.bootstrap`: if it is cancelled, the connection that it opened is closed.
-
-    aiokafka keeps that connection in a local variable while it waits for the metadata, so the client's own
-    `close` does not find it.
-    """
+    """Wrap `AIOKafkaClient.bootstrap`: if it is cancelled, the connection is closed that only it knows."""
 
     @functools.wraps(bootstrap)
     async def closing(client: Any) -> None:

@@ -1,7 +1,6 @@
 """Tokens for OAUTHBEARER logins: from a file, from a token endpoint, or signed for Amazon MSK.
 
-A token is fetched only when a connection is opened. Connections are opened from several threads, each with
-its own event loop, so blocking work runs in a further thread.
+Connections are opened on several event loops, so blocking work runs in a further thread.
 """
 
 from __future__ import annotations
@@ -34,21 +33,14 @@ USED_SHARE: Final = 0.8
 """Fraction of a token's lifetime after which it is renewed."""
 UNKNOWN_LIFE_SECONDS: Final = 30.0
 """Lifetime assumed for a token if the endpoint does not report one."""
-_ENDPOINT: Final = "kafka.security.oauth.token_url"  # as messages name it
-_SECRET: Final = "kafka.security.oauth.client_secret"  # as above  # noqa: S105 - a name
+_SECRET: Final = "kafka.security.oauth.client_secret"  # as messages name it  # noqa: S105 - a name
 
 Fetch: TypeAlias = Callable[[], tuple[str, float]]
 """Return a token and its lifetime in seconds, or raise `TokenError`; called in a thread, once at a time."""
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
-    """Shares one token among all connections and renews it before it expires.
-
-    If no new token can be fetched, the last one is used until it expires.
-
-    Args:
-        now: The monotonic clock, in seconds.
-    """
+    """Shares one token among all connections and renews it; the last is used until it expires."""
 
     def __init__(self, fetch: Fetch, now: Callable[[], float] = time.monotonic) -> None:
         self._fetch = fetch
@@ -78,11 +70,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not an
 def given_tokens(
     secret: Secret, env: Mapping[str, str] | None = None, clock: Callable[[], float] = time.time
 ) -> Tokens:
-    """Read the token at each connection; another process renews its file.
-
-    Args:
-        clock: The current time, in seconds since 1970.
-    """
+    """Read the token at each connection; another process renews its file."""
 
     def fetch() -> tuple[str, float]:
         value = _read(secret, "kafka.security.token", env)
@@ -127,12 +115,7 @@ def endpoint_tokens(
     env: Mapping[str, str] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Tokens:
-    """Fetch tokens from a token endpoint with the client's id and secret.
-
-    Args:
-        tls: TLS context of the endpoint; None for the system's authorities.
-        now: The monotonic clock, in seconds.
-    """
+    """Fetch tokens from a token endpoint with the client's id and secret."""
     oauth.client_secret.read(_SECRET, env)  # missing at the start, it is an error of the settings
 
     def fetch() -> tuple[str, float]:
@@ -169,7 +152,7 @@ async def _ask(oauth: OAuthSettings, secret: str, tls: Any) -> tuple[int, bytes]
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         said = printable(str(error), 200) or type(error).__name__
         raise TokenError(
-            f"{_ENDPOINT}: the token endpoint cannot be reached ({said})",
+            f"kafka.security.oauth.token_url: the token endpoint cannot be reached ({said})",
             "check the address, the network, and kafka.security.oauth.ca_file for its certificate",
             lasting=False,
         ) from None
@@ -187,7 +170,8 @@ def _token_of(oauth: OAuthSettings, status: int, answer: bytes, secret: str) -> 
     words = [str(fields[name]) for name in ("error", "error_description") if fields.get(name)]
     told = printable(": ".join(words).replace(secret, "***"), 200) or "without a reason"
     raise TokenError(
-        f"{_ENDPOINT}: the token endpoint gives {oauth.client_id!r} no token (status {status}, {told})",
+        f"kafka.security.oauth.token_url: the token endpoint gives {oauth.client_id!r} no token "
+        f"(status {status}, {told})",
         "check kafka.security.oauth: token_url, client_id, the secret, scope; and the endpoint's own log",
         lasting=status < 500 and status != 429,  # an overloaded or broken endpoint may recover
     )

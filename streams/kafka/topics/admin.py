@@ -31,7 +31,6 @@ from streams.settings.tree import Settings
 _log = structlog.stdlib.get_logger(__name__)
 
 CONNECT_SECONDS: Final = 60.0
-"""Connection timeout; retried meanwhile, as the broker may be starting."""
 APPEAR_SECONDS: Final = 15.0
 TELL_SECONDS: Final = 10.0
 """Interval of the log line about a broker that does not answer yet."""
@@ -58,7 +57,6 @@ async def ensure_topics(
 async def admin_client(
     kafka: KafkaSettings, connect_seconds: float = CONNECT_SECONDS, env: Mapping[str, str] | None = None
 ) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Open an administrative client."""
     admin = await _connect(kafka, connect_seconds, env)
     try:
         with connection_errors() as errors:
@@ -125,7 +123,6 @@ def _unheard(logger: str) -> Iterator[None]:
 
 
 async def missing_topics(admin: AIOKafkaAdminClient, wanted: Sequence[WantedTopic]) -> list[WantedTopic]:
-    """Return the topics that do not exist."""
     # List all topics: a request for one by name can create it.
     there = set(await admin.list_topics())
     return [topic for topic in wanted if topic.name not in there]

@@ -1,8 +1,4 @@
-"""One table of all topics: message, readers, writers and cleanup policy; and how they are created. Pure.
-
-Permissions, creation, checks, the demo and the readers of records are derived from `TOPICS`. To add a topic,
-add a row here and its name to `TopicSettings`.
-"""
+"""One table of all topics: message, readers, writers, cleanup policy; and how they are created. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ class TopicKind:
     """One row of the table.
 
     Args:
-        message: Name of the message schema of its records; None for a format internal to this release.
+        message: Its message schema; None for a format internal to this release.
         keep_hours: Retention of a created topic, unless it is compacted: how long its readers may be away.
     """
 
@@ -71,8 +67,6 @@ _ONLY_WITH: Final[Mapping[str, Callable[[Settings], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """How some agents use one topic."""
-
     name: str
     kind: TopicKind
     reads: bool
@@ -128,20 +122,12 @@ _ENOUGH_COPIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class WantedTopic:
-    """A topic to create.
-
-    Args:
-        partitions: Number of partitions, 1 or more.
-        replication_factor: Replicas of each partition, 1 or more.
-    """
-
     name: str
     partitions: int
     replication_factor: int
     config: Mapping[str, str]
 
     def command(self, kafka: KafkaSettings) -> str:
-        """Return the command of Kafka's tools that creates it."""
         settings = " ".join(f"--config {key}={value}" for key, value in self.config.items())
         return (
             f"{topics_tool(kafka)} --create --topic {self.name} --partitions {self.partitions} "
@@ -156,11 +142,7 @@ def topics_tool(kafka: KafkaSettings) -> str:
 
 
 def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None) -> list[WantedTopic]:
-    """Return the topics to create for some agents.
-
-    Args:
-        agents: The agents; None for all, and `sink` only if a sink writes to a topic.
-    """
+    """Return the topics to create: of some agents, or of all, then of `sink` only if a sink writes to one."""
     if agents is None:
         to_topic = any(sink.kind == "otlp_topic" for sink in settings.sinks.values())
         agents = tuple(name for name in ALL_AGENTS if name != "sink" or to_topic)
