@@ -232,20 +232,16 @@ def result_headers(result: Scored | Unscored | Failed) -> list[tuple[str, bytes]
 
 
 def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscored | Failed]:
+    """Yield a result whole, and without evidence, with corrections and suspicions cut short."""
     yield result
-    yield shrink(result)
-
-
-def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
-    """Return a result without evidence, with corrections and suspicions cut short."""
     if isinstance(result, Failed):
-        return result.model_copy(update={"detail": result.detail[:MAX_DETAIL_CHARS]})
-    corrections = tuple(
-        one.model_copy(update={"detail": one.detail[:100]}) for one in result.corrections[:50]
-    )
-    suspicions = tuple(one.model_copy(update={"detail": one.detail[:100]}) for one in result.suspicions[:50])
-    changes = {"evidence": {"truncated": True}, "corrections": corrections, "suspicions": suspicions}
-    return result.model_copy(update=changes)
+        yield result.model_copy(update={"detail": result.detail[:MAX_DETAIL_CHARS]})
+        return
+    short = {
+        name: tuple(one.model_copy(update={"detail": one.detail[:100]}) for one in getattr(result, name)[:50])
+        for name in ("corrections", "suspicions")
+    }
+    yield result.model_copy(update={"evidence": {"truncated": True}, **short})
 
 
 def bare(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:

@@ -18,7 +18,7 @@ from streams.judging.budget import Demand
 from streams.judging.ledger import Account, Ledger, parse_entry
 from streams.judging.rates import Rates, speaks_of_rates
 from tests.integration.deadlines import until
-from tests.integration.processes import SOON_MISSED, process, running_endpoint
+from tests.integration.processes import SOON_MISSED, Worker, process, running_endpoint
 from tests.integration.stage import REPLY, Stage, decided, event
 
 
@@ -198,7 +198,7 @@ async def test_all_workers_sample_by_the_published_rates(stage: Stage) -> None:
 
     async with running_endpoint() as judge, contextlib.AsyncExitStack() as stack:
         stage.base_url = judge.url
-        workers, names = [], list[str]()
+        workers, names = list[Worker](), list[str]()
 
         async def has_reported() -> bool:
             names.extend(dict.fromkeys(one for one in await log("report") if one not in names))

@@ -18,11 +18,6 @@ from streams.settings.broker import KafkaSettings, SecuritySettings
 from streams.settings.certificates import RotatingContext
 
 
-def access_mechanism(security: SecuritySettings) -> str | None:
-    """Return the SASL mechanism as brokers name it; None without a login."""
-    return "OAUTHBEARER" if security.mechanism == "AWS_MSK_IAM" else security.mechanism
-
-
 def client_options(
     kafka: KafkaSettings, env: Mapping[str, str] | None = None, admission: Admission | None = None
 ) -> dict[str, Any]:
@@ -38,8 +33,9 @@ def client_options(
         "security_protocol": security.protocol,
         "ssl_context": ssl_context(security, env),
     }
-    if (mechanism := access_mechanism(security)) is not None:
-        options["sasl_mechanism"] = mechanism
+    if security.mechanism is not None:
+        is_oauth = security.mechanism == "AWS_MSK_IAM"
+        options["sasl_mechanism"] = "OAUTHBEARER" if is_oauth else security.mechanism
     if security.username is not None:
         options["sasl_plain_username"] = security.username
         options["sasl_plain_password"] = Password(kafka, env)

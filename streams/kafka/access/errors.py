@@ -91,10 +91,6 @@ def _links(error: BaseException) -> list[BaseException]:
     return links
 
 
-def _quote(text: Any) -> str:
-    return printable(str(text), MAX_QUOTE_CHARS)
-
-
 def principal_of(kafka: KafkaSettings) -> str:
     """Return the principal's name, as far as the settings define it."""
     username = kafka.security.username
@@ -120,15 +116,14 @@ def _words(error: Any, kafka: KafkaSettings) -> dict[str, str]:
 
 
 def _said(error: Any) -> str:
-    """Return the message of an error."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _quote(getattr(error, "verify_message", "") or error).rstrip(".")
-    if isinstance(error, ssl.SSLError):
-        return _quote(error.reason or error)
     said = error.args[0] if error.args else ""
-    if isinstance(said, set | frozenset | list | tuple):
+    if isinstance(error, ssl.SSLCertVerificationError):
+        said = str(getattr(error, "verify_message", "") or error).rstrip(".")
+    elif isinstance(error, ssl.SSLError):
+        said = error.reason or error
+    elif isinstance(said, set | frozenset | list | tuple):
         said = ", ".join(sorted(map(str, said)))
-    return _quote(said or "")
+    return printable(str(said or ""), MAX_QUOTE_CHARS)
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -112,12 +112,7 @@ def group_of(group_id: str, agents: Collection[AgentName]) -> str:
 
 # Creation
 
-CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
-IN_SYNC: Final = "min.insync.replicas"
-_MILLISECONDS_AN_HOUR: Final = 3_600_000
-_ENOUGH_COPIES: Final = 3
-"""With this many replicas, `min.insync.replicas` of 2 tolerates the loss of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +142,18 @@ def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None)
         to_topic = any(sink.kind == "otlp_topic" for sink in settings.sinks.values())
         agents = tuple(name for name in ALL_AGENTS if name != "sink" or to_topic)
     topics = settings.topics
-    safe = {IN_SYNC: "2"} if topics.create_replication_factor >= _ENOUGH_COPIES else {}
+    # With fewer than three replicas a restarting broker would stop every write.
+    safe = {"min.insync.replicas": "2"} if topics.create_replication_factor >= 3 else {}
     return [
         WantedTopic(
             use.name,
             topics.create_partitions,
             topics.create_replication_factor,
-            {CLEANUP: use.kind.cleanup, **_retention(use.kind), **safe},
+            {"cleanup.policy": use.kind.cleanup, **_retention(use.kind), **safe},
         )
         for use in topic_uses(settings, agents)
     ]
 
 
 def _retention(kind: TopicKind) -> Mapping[str, str]:
-    if kind.cleanup == "compact":
-        return {}  # compacted topics need no retention
-    return {RETENTION: str(kind.keep_hours * _MILLISECONDS_AN_HOUR)}
+    return {} if kind.cleanup == "compact" else {RETENTION: str(kind.keep_hours * 3_600_000)}
