@@ -37,8 +37,6 @@ _NEWEST_API_VERSIONS: Final = 2  # version 3 has another encoding
 
 
 class ApiTable:
-    """The supported request types and versions with their handlers."""
-
     def __init__(self, apis: Iterable[Api]) -> None:
         own = Api(ApiKey.API_VERSIONS, 0, _NEWEST_API_VERSIONS, self._api_versions)
         self._apis: dict[int, Api] = {int(api.key): api for api in (*apis, own)}
@@ -107,7 +105,6 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Host and port for clients."""
         if self._port == 0:
             raise EmbeddedBrokerError(
                 "bootstrap_servers is known after the broker's start: await start() first"

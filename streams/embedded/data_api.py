@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
-from streams.embedded.partition import PartitionLog
 from streams.embedded.topics import Topics
 from streams.embedded.wire import Api, ApiKey, ErrorCode, RefusedError, Request, Writer
 
@@ -17,17 +15,7 @@ _EARLIEST: Final = -2
 _UNKNOWN: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A partition in a fetch request."""
-
-    partition: int
-    offset: int
-    max_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """A partition in a fetch response."""
 
     partition: int
@@ -37,9 +25,11 @@ class _Found:
     batches: Sequence[bytearray] = ()
 
 
-class DataApis:
-    """Handles the requests about records."""
+_Wanted: TypeAlias = tuple[int, int, int]
+"""A partition in a fetch request, its offset, and the most bytes."""
 
+
+class DataApis:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
         self._producer_ids = itertools.count(1000)
@@ -87,7 +77,6 @@ class DataApis:
         return None if acks == 0 else reply
 
     async def fetch(self, request: Request) -> Writer:
-        """Return batches, waiting if there are too few."""
         body, version = request.body, request.version
         # The isolation level has no effect without transactions.
         _replica, wait_ms, min_bytes, max_bytes, _isolation = body.numbers("iiiib")
@@ -100,23 +89,16 @@ class DataApis:
             offset = body.int64()
             if version >= 5:
                 body.int64()  # the follower's log start
-            return _Wanted(partition, offset, body.int32())
+            return partition, offset, body.int32()
 
         wanted = body.by_topic(read_partition)
         if session_id != 0:  # no fetch sessions exist, so each request names all its partitions
             return _fetch_reply(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
-        found = await self._wait_for(
-            wanted, min_bytes=min_bytes, max_bytes=max_bytes, wait_seconds=max(wait_ms, 0) / 1000
-        )
+        found = await self._wait_for(wanted, min_bytes, max_bytes, max(wait_ms, 0) / 1000)
         return _fetch_reply(version, ErrorCode.NONE, found)
 
     async def _wait_for(
-        self,
-        wanted: list[tuple[str, list[_Wanted]]],
-        *,
-        min_bytes: int,
-        max_bytes: int,
-        wait_seconds: float,
+        self, wanted: list[tuple[str, list[_Wanted]]], min_bytes: int, max_bytes: int, wait_seconds: float
     ) -> list[tuple[str, list[_Found]]]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_seconds
@@ -126,42 +108,43 @@ class DataApis:
             if size >= min_bytes or refused or left_seconds <= 0:
                 return found
             # No other task runs between `_look` and `watch`, so no append is missed.
-            woken: asyncio.Future[None] = loop.create_future()
-
-            def wake(woken: asyncio.Future[None] = woken) -> None:
-                if not woken.done():
-                    woken.set_result(None)
-
-            watched = [self._topics.partition(topic, one.partition) for topic, ones in wanted for one in ones]
+            woken = asyncio.Event()
+            watched = [
+                self._topics.partition(topic, number) for topic, ones in wanted for number, _, _ in ones
+            ]
             for partition in watched:
-                partition.watchers.add(wake)
+                partition.watchers.add(woken.set)
             try:
-                await asyncio.wait({woken}, timeout=left_seconds)
+                async with asyncio.timeout(left_seconds):
+                    await woken.wait()
+            except TimeoutError:
+                pass
             finally:
                 for partition in watched:
-                    partition.watchers.discard(wake)
+                    partition.watchers.discard(woken.set)
 
     def _look(
         self, wanted: list[tuple[str, list[_Wanted]]], max_bytes: int
     ) -> tuple[list[tuple[str, list[_Found]]], int, bool]:
-        """Return the available batches, their size in bytes, and whether a partition was refused."""
+        """Return the batches, their size in bytes, and whether a partition was refused."""
         size = 0
         any_refused = False
         topics = []
         for topic, ones in wanted:
             found = []
-            for one in ones:
-                partition: PartitionLog | None = None
+            for number, offset, most_bytes in ones:
+                bounds = (_UNKNOWN, _UNKNOWN)
                 try:
-                    partition = self._topics.partition(topic, one.partition)
-                    room = min(one.max_bytes, max_bytes - size)
-                    batches = partition.read(one.offset, room, at_least_one=size == 0)
+                    partition = self._topics.partition(topic, number)
+                    bounds = (partition.start_offset, partition.end_offset)
+                    room = min(most_bytes, max_bytes - size)
+                    batches = partition.read(offset, room, at_least_one=size == 0)
                 except RefusedError as refused:
                     any_refused = True
-                    found.append(_Found(one.partition, refused.code, *_bounds(partition)))
+                    found.append(_Found(number, refused.code, *bounds))
                 else:
                     size += sum(map(len, batches))
-                    found.append(_Found(one.partition, ErrorCode.NONE, *_bounds(partition), batches))
+                    found.append(_Found(number, ErrorCode.NONE, *bounds, batches))
             topics.append((topic, found))
         return topics, size, any_refused
 
@@ -209,7 +192,6 @@ class DataApis:
         return reply
 
     async def init_producer_id(self, request: Request) -> Writer:
-        """Return an idempotent producer's id; refuse transactional ones."""
         transactional_id = request.body.nullable_string()
         reply = request.reply(throttled_from=0)
         if transactional_id is not None:
@@ -237,12 +219,6 @@ def _fetch_reply(version: int, error: ErrorCode, topics: list[tuple[str, list[_F
         reply.numbers("hi", error, 0)  # no session
     reply.by_topic(topics, write_partition)
     return reply
-
-
-def _bounds(partition: PartitionLog | None) -> tuple[int, int]:
-    if partition is None:
-        return _UNKNOWN, _UNKNOWN
-    return partition.start_offset, partition.end_offset
 
 
 def _check_produce(acks: int, transactional_id: str | None) -> None:

@@ -30,8 +30,6 @@ class GroupState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """A member's request to join the next generation."""
-
     session_timeout_seconds: float
     rebalance_timeout_seconds: float
     member_id: str
@@ -59,16 +57,12 @@ class JoinReply:
 
 @dataclass(frozen=True, slots=True)
 class SyncReply:
-    """A member's assigned partitions, in the clients' own encoding."""
-
     error: ErrorCode = ErrorCode.NONE
     assignment: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A member's identity, as sent with each request."""
-
     member_id: str
     generation: int
 
@@ -87,7 +81,7 @@ class GroupMember:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for a reply and therefore sends no heartbeats."""
+        """Whether it sends no heartbeats."""
         return self.joining is not None or self.syncing is not None
 
     def answer_join(self, reply: JoinReply) -> None:
@@ -106,7 +100,6 @@ class GroupMember:
 
 
 def shared_protocols(wanted: Iterable[str], others: Collection[GroupMember]) -> list[str]:
-    """Return the requested strategies that all other members support."""
     return [name for name in wanted if all(name in other.request.protocols for other in others)]
 
 
@@ -171,7 +164,6 @@ class ConsumerGroup:
         return await waiting
 
     def heartbeat(self, who: Identity) -> ErrorCode:
-        """Register a member's heartbeat; return whether it must rejoin."""
         error = self.check(who)
         if error is ErrorCode.NONE and self.state is GroupState.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS

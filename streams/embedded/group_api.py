@@ -9,7 +9,7 @@ from typing import Final
 
 from streams.embedded.group import ConsumerGroup, GroupMember, Identity, JoinRequest
 from streams.embedded.topics import Topics
-from streams.embedded.wire import Api, ApiKey, ErrorCode, Request, Writer
+from streams.embedded.wire import Api, ApiKey, ErrorCode, Reader, Request, Writer
 
 _TICK_SECONDS: Final = 0.1
 
@@ -23,7 +23,7 @@ class CommittedOffset:
 
 
 class GroupCoordinator:
-    """Manages the groups and ends the sessions of members without heartbeats."""
+    """Has the groups, and ends the sessions of members without heartbeats."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
@@ -64,7 +64,6 @@ class GroupCoordinator:
                 del offsets[key]
 
     async def watch_sessions(self) -> None:
-        """End the sessions of members without heartbeats, until cancelled."""
         clock = asyncio.get_running_loop().time
         for group in self:
             group.renew_sessions()
@@ -83,12 +82,7 @@ class GroupCoordinator:
             group.close()
 
 
-_NO_OFFSET = -1
-
-
 class GroupApis:
-    """Handles the requests about consumer groups."""
-
     def __init__(self, coordinator: GroupCoordinator, topics: Topics) -> None:
         self._coordinator = coordinator
         self._topics = topics
@@ -140,9 +134,8 @@ class GroupApis:
     async def sync_group(self, request: Request) -> Writer:
         """Submit the assignment (leader) or wait for it (followers)."""
         body = request.body
-        group_id, generation, member_id = body.string(), body.int32(), body.string()
+        group_id, who = body.string(), _who(body)
         assignments = dict(body.array(lambda: (body.string(), bytes(body.byte_string()))))
-        who = Identity(member_id, generation)
         reply = request.reply(throttled_from=1)
         synced = await self._coordinator.find(group_id).sync(who, assignments)
         reply.int16(synced.error)
@@ -150,11 +143,9 @@ class GroupApis:
         return reply
 
     async def heartbeat(self, request: Request) -> Writer:
-        body = request.body
-        group_id, generation, member_id = body.string(), body.int32(), body.string()
-        who = Identity(member_id, generation)
+        group = self._coordinator.find(request.body.string())
         reply = request.reply(throttled_from=1)
-        reply.int16(self._coordinator.find(group_id).heartbeat(who))
+        reply.int16(group.heartbeat(_who(request.body)))
         return reply
 
     async def leave_group(self, request: Request) -> Writer:
@@ -165,7 +156,7 @@ class GroupApis:
 
     async def offset_commit(self, request: Request) -> Writer:
         body, version = request.body, request.version
-        group_id, generation, member_id = body.string(), body.int32(), body.string()
+        group_id, who = body.string(), _who(body)
         if version <= 4:
             body.int64()  # retention time: offsets are kept until the broker ends
 
@@ -176,8 +167,7 @@ class GroupApis:
             return partition, CommittedOffset(offset, body.nullable_string())
 
         topics = body.by_topic(read_partition)
-        group = self._coordinator.find_or_create(group_id)
-        error = group.check_commit(Identity(member_id, generation))
+        error = self._coordinator.find_or_create(group_id).check_commit(who)
         reply = request.reply(throttled_from=3)
 
         def write_partition(topic: str, item: tuple[int, CommittedOffset]) -> None:
@@ -205,7 +195,7 @@ class GroupApis:
 
         def write_partition(topic: str, partition: int) -> None:
             found = committed.get((topic, partition))
-            reply.numbers("iq", partition, _NO_OFFSET if found is None else found.offset)
+            reply.numbers("iq", partition, -1 if found is None else found.offset)
             if version >= 5:
                 reply.int32(-1)  # leader epoch
             reply.string("" if found is None else found.metadata)
@@ -251,3 +241,8 @@ class GroupApis:
 
         reply.array(request.body.array(request.body.string), write_group)
         return reply
+
+
+def _who(body: Reader) -> Identity:
+    generation = body.int32()
+    return Identity(body.string(), generation)

@@ -23,6 +23,17 @@ MAX_AHEAD_MS: Final = 3_600_000
 _base_offset = attrgetter("base_offset")
 
 
+# Maximum requests in flight of an idempotent producer (KIP-185).
+_REMEMBERED_BATCHES: Final = 5
+
+
+@dataclass(slots=True)
+class _ProducerState:
+    epoch: int
+    # (first sequence, last sequence, base offset), oldest first
+    recent: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
+
+
 class PartitionLog:
     """A log. Offsets count records from 0; `start_offset` grows as old records are deleted."""
 
@@ -30,7 +41,7 @@ class PartitionLog:
 
     def __init__(self) -> None:
         self._batches: list[StoredBatch] = []
-        self._producers = ProducerStates()
+        self._producers: dict[int, _ProducerState] = {}
         self.size_bytes = 0
         self.watchers: set[Callable[[], None]] = set()
         """Called at each append and when the partition is deleted."""
@@ -49,7 +60,7 @@ class PartitionLog:
         if header.max_timestamp_ms > time.time_ns() // 1_000_000 + MAX_AHEAD_MS:
             raise RefusedError(ErrorCode.INVALID_TIMESTAMP, "the records' times are more than an hour ahead")
         if header.producer_id != NO_PRODUCER:
-            earlier = self._producers.duplicate_of(header)
+            earlier = self._duplicate_of(header)
             if earlier is not None:
                 return earlier
         batch = stored(data, header, self.end_offset)
@@ -57,7 +68,7 @@ class PartitionLog:
         self.size_bytes += header.size_bytes
         self.end_offset = batch.next_offset
         if header.producer_id != NO_PRODUCER:
-            self._producers.remember(header, batch.base_offset)
+            self._remember(header, batch.base_offset)
         while retention_bytes is not None and self.size_bytes > retention_bytes and len(self._batches) > 1:
             self.delete_before(self._batches[1].base_offset)
         self.wake_watchers()
@@ -110,29 +121,9 @@ class PartitionLog:
         for wake in tuple(self.watchers):
             wake()
 
-
-# Maximum requests in flight of an idempotent producer (KIP-185).
-_REMEMBERED_BATCHES: Final = 5
-
-
-@dataclass(slots=True)
-class _ProducerState:
-    epoch: int
-    # (first sequence, last sequence, base offset), oldest first
-    recent: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
-
-
-class ProducerStates:
-    """The idempotent producers that wrote to one partition."""
-
-    __slots__ = ("_states",)
-
-    def __init__(self) -> None:
-        self._states: dict[int, _ProducerState] = {}
-
-    def duplicate_of(self, header: BatchHeader) -> int | None:
+    def _duplicate_of(self, header: BatchHeader) -> int | None:
         """Check a batch of an idempotent producer against the earlier ones."""
-        state = self._states.get(header.producer_id)
+        state = self._producers.get(header.producer_id)
         if state is None:  # as in Kafka: without state of the producer (retention), any sequence may start
             return None
         if header.producer_epoch < state.epoch:
@@ -156,10 +147,10 @@ class ProducerStates:
             )
         return None
 
-    def remember(self, header: BatchHeader, base_offset: int) -> None:
-        state = self._states.get(header.producer_id)
+    def _remember(self, header: BatchHeader, base_offset: int) -> None:
+        state = self._producers.get(header.producer_id)
         if state is None or state.epoch != header.producer_epoch:
-            state = self._states[header.producer_id] = _ProducerState(header.producer_epoch)
+            state = self._producers[header.producer_id] = _ProducerState(header.producer_epoch)
         state.recent.append((header.base_sequence, header.last_sequence, base_offset))
 
 
@@ -168,16 +159,14 @@ class ProducerStates:
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, first and max timestamp,
 # producer id, producer epoch, base sequence, record count
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_LENGTH_STARTS_AFTER: Final = 12
+_AFTER_LENGTH: Final = 12
 _MAGIC: Final = 2
 _COMPRESSION_MASK: Final = 0x07
 _GZIP: Final = 1
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
-_MAX_TIMESTAMP_MS: Final = 2**63 - 1
 _MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
-_LEADER_EPOCH_POSITION: Final = 12
 
 NO_PRODUCER: Final = -1
 HEADER_BYTES: Final = _HEADER.size
@@ -185,8 +174,6 @@ HEADER_BYTES: Final = _HEADER.size
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """The header fields that a partition needs."""
-
     size_bytes: int  # with the header
     compression: int  # 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd
     record_count: int  # at least 1
@@ -203,8 +190,6 @@ class BatchHeader:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A batch in a log, ready to be sent."""
-
     base_offset: int
     header: BatchHeader
     data: bytearray
@@ -215,7 +200,6 @@ class StoredBatch:
 
 
 def next_sequence(sequence: int) -> int:
-    """The sequence number after this one."""
     return (sequence + 1) & _SEQUENCE_MASK
 
 
@@ -228,9 +212,9 @@ def parse_header(data: Buffer) -> BatchHeader:
     )
     if magic != _MAGIC:
         raise _invalid(f"message format {magic} is not supported, use format {_MAGIC} (Kafka 0.11 or newer)")
-    if length + _LENGTH_STARTS_AFTER != len(data):
+    if length + _AFTER_LENGTH != len(data):
         raise _invalid(
-            f"one batch per partition: its length is {length + _LENGTH_STARTS_AFTER} bytes, got {len(data)}"
+            f"one batch per partition: its length is {length + _AFTER_LENGTH} bytes, got {len(data)}"
         )
     if count < 1 or last_delta != count - 1:
         raise _invalid(f"record count {count} and last offset delta {last_delta} do not fit together")
@@ -254,16 +238,12 @@ def stored(data: Buffer, header: BatchHeader, base_offset: int) -> StoredBatch:
     """Copy a batch from its request and set offset and leader epoch, which its checksum does not cover."""
     copy = bytearray(data)
     struct.pack_into(">q", copy, 0, base_offset)
-    struct.pack_into(">i", copy, _LEADER_EPOCH_POSITION, 0)
+    struct.pack_into(">i", copy, _AFTER_LENGTH, 0)
     return StoredBatch(base_offset, header, copy)
 
 
 def find_time(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
-    """Find the first record at or after a time.
-
-    If the records cannot be read (an unsupported compression, or an invalid batch), return the batch's first
-    record, so that a reader misses nothing.
-    """
+    """Find the first record at or after a time, or the batch's first if its records cannot be read."""
     header = batch.header
     if header.max_timestamp_ms < timestamp_ms:
         return None
@@ -274,7 +254,7 @@ def find_time(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
 
 
 class _UnreadableError(Exception):
-    """The records of a batch cannot be read."""
+    pass
 
 
 def _scan(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
@@ -285,7 +265,7 @@ def _scan(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
         length, start = _varint(body, position)
         time_delta, after = _varint(body, start + 1)  # one byte of attributes first
         found_ms = header.first_timestamp_ms + time_delta
-        if timestamp_ms <= found_ms <= _MAX_TIMESTAMP_MS:
+        if timestamp_ms <= found_ms < 2**63:
             offset_delta, _ = _varint(body, after)
             if 0 <= offset_delta < header.record_count:
                 return found_ms, batch.base_offset + offset_delta
@@ -308,7 +288,7 @@ def _inflated(batch: StoredBatch) -> Buffer:
 
 
 def _varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Read a zigzag variable-length number; return it and the position after it."""
+    """Read a zigzag number; return it and the position after it."""
     raw = shift = 0
     while position < len(data) and shift < 64:
         byte = data[position]

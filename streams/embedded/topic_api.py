@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from streams.embedded.group_api import GroupCoordinator
-from streams.embedded.topics import DEFAULT_PARTITIONS, Topic, Topics
+from streams.embedded.topics import DEFAULT_PARTITIONS, Topics
 from streams.embedded.wire import Api, ApiKey, ErrorCode, Reader, RefusedError, Request, Writer
 
 NODE_ID: Final = 0
@@ -19,18 +18,11 @@ _SOURCE_TOPIC: Final = 1
 _SOURCE_DEFAULT: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _NewTopic:
-    name: str
-    partition_count: int
-    replication_factor: int
-    assigned_partitions: int
-    configs: dict[str, str]
+_NewTopic: TypeAlias = tuple[str, int, int, int, dict[str, str]]
+"""Name, partitions, replication factor, assigned partitions, settings."""
 
 
 class TopicApis:
-    """Handles the requests about topics and the broker."""
-
     def __init__(
         self,
         topics: Topics,
@@ -73,8 +65,9 @@ class TopicApis:
         def write_topic(name: str) -> None:
             error, partition_count = ErrorCode.NONE, 0
             try:
-                topic = self._find_or_create(name) if may_create else self._topics.get(name)
-                partition_count = len(topic.partitions)
+                if may_create and name not in self._topics:
+                    self._topics.create(name)
+                partition_count = len(self._topics.get(name).partitions)
             except RefusedError as refused:
                 error = refused.code
             reply.int16(error)
@@ -92,7 +85,6 @@ class TopicApis:
         return reply
 
     async def find_coordinator(self, request: Request) -> Writer:
-        """Return this broker, which coordinates all groups."""
         reply = request.reply(throttled_from=1)
         reply.int16(ErrorCode.NONE)
         if request.version >= 1:
@@ -110,13 +102,9 @@ class TopicApis:
         body, version = request.body, request.version
 
         def read_topic() -> _NewTopic:
-            return _NewTopic(
-                name=body.string(),
-                partition_count=body.int32(),
-                replication_factor=body.int16(),
-                assigned_partitions=len(body.array(lambda: (body.int32(), body.array(body.int32)))),
-                configs=_configs(body),
-            )
+            name, partition_count, copies = body.string(), body.int32(), body.int16()
+            assigned = body.array(lambda: (body.int32(), body.array(body.int32)))
+            return name, partition_count, copies, len(assigned), _configs(body)
 
         new_topics = body.array(read_topic)
         body.int32()  # timeout: creation is immediate
@@ -125,7 +113,7 @@ class TopicApis:
 
         def write_outcome(new: _NewTopic) -> None:
             error, message = _outcome(lambda: self._create(new, validate_only=validate_only))
-            reply.string(new.name)
+            reply.string(new[0])
             reply.int16(error)
             if version >= 1:
                 reply.string(message)
@@ -176,17 +164,6 @@ class TopicApis:
         resources = body.array(lambda: (body.int8(), body.string(), body.nullable_array(body.string)))
         reply = request.reply(throttled_from=0)
 
-        def write_config(name: str, value: str, *, is_default: bool, is_read_only: bool) -> None:
-            reply.strings(name, value)
-            reply.boolean(is_read_only)
-            if version == 0:
-                reply.boolean(is_default)
-            else:
-                reply.int8(_SOURCE_DEFAULT if is_default else _SOURCE_TOPIC)
-            reply.boolean(value=False)  # sensitive
-            if version >= 1:
-                reply.array((), reply.string)  # synonyms
-
         def write_resource(resource: tuple[int, str, list[str] | None]) -> None:
             kind, name, only = resource
             error, message = ErrorCode.NONE, None
@@ -196,11 +173,20 @@ class TopicApis:
             except RefusedError as refused:
                 error, message = refused.code, refused.message
             _write_resource(reply, error, message, kind, name)
-            shown = [key for key in settings if only is None or key in only]
-            reply.int32(len(shown))
-            for key in shown:
-                value, is_default = settings[key]
-                write_config(key, value, is_default=is_default, is_read_only=kind == _BROKER_RESOURCE)
+
+            def write_config(setting: str) -> None:
+                value, is_default = settings[setting]
+                reply.strings(setting, value)
+                reply.boolean(kind == _BROKER_RESOURCE)  # read-only
+                if version == 0:
+                    reply.boolean(is_default)
+                else:
+                    reply.int8(_SOURCE_DEFAULT if is_default else _SOURCE_TOPIC)
+                reply.boolean(value=False)  # sensitive
+                if version >= 1:
+                    reply.array((), reply.string)  # synonyms
+
+            reply.array((key for key in settings if only is None or key in only), write_config)
 
         reply.array(resources, write_resource)
         return reply
@@ -219,23 +205,15 @@ class TopicApis:
         reply.array(resources, write_outcome)
         return reply
 
-    def _find_or_create(self, name: str) -> Topic:
-        return self._topics.get(name) if name in self._topics else self._topics.create(name)
-
     def _create(self, new: _NewTopic, *, validate_only: bool) -> None:
-        if not new.assigned_partitions and new.replication_factor not in {-1, 1}:
+        name, count, copies, assigned, configs = new
+        if not assigned and copies not in {-1, 1}:
             raise RefusedError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"replication factor of {new.name!r} must be 1 (there is one broker), got "
-                f"{new.replication_factor}",
+                f"replication factor of {name!r} must be 1 (there is one broker), got {copies}",
             )
-        count = new.assigned_partitions or new.partition_count
-        self._topics.create(
-            new.name,
-            None if count == _UNSET_PARTITIONS else count,
-            new.configs,
-            validate_only=validate_only,
-        )
+        wanted = assigned or (None if count == _UNSET_PARTITIONS else count)
+        self._topics.create(name, wanted, configs, validate_only=validate_only)
 
     def _settings(self, kind: int, name: str) -> dict[str, tuple[str, bool]]:
         if kind == _TOPIC_RESOURCE:

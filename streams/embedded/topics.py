@@ -56,8 +56,6 @@ class Topic:
 
 
 class Topics:
-    """All topics of the broker."""
-
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
 

@@ -10,8 +10,6 @@ from typing import Final, TypeVar
 
 
 class ApiKey(IntEnum):
-    """The supported request types."""
-
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2
@@ -37,8 +35,6 @@ class ApiKey(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """The error codes of this broker, with the protocol's names."""
-
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
     UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -154,7 +150,6 @@ class Reader:
         return self.array(lambda: (self.string(), self.array(read_partition)))
 
     def nullable_array(self, read_item: Callable[[], T]) -> list[T] | None:
-        """Read an array, or None for the null array."""
         count = self.int32()
         if count < 0:
             return None
@@ -208,7 +203,6 @@ class Writer:
         self._current += _INT64.pack(value)
 
     def numbers(self, form: str, *values: int) -> None:
-        """Write numbers in sequence; see `Reader.numbers`."""
         self._current += struct.pack(f">{form}", *values)
 
     def boolean(self, value: bool) -> None:
@@ -282,8 +276,6 @@ Handler = Callable[[Request], Awaitable["Writer | None"]]
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A request type, its supported versions and its handler."""
-
     key: ApiKey
     oldest: int
     newest: int
