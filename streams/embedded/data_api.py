@@ -36,15 +36,15 @@ class DataApis:
 
     def table(self) -> tuple[Api, ...]:
         return (
-            Api(ApiKey.PRODUCE, 3, 8, self.produce),
-            Api(ApiKey.FETCH, 4, 11, self.fetch),
-            Api(ApiKey.LIST_OFFSETS, 1, 3, self.list_offsets),
+            Api(ApiKey.PRODUCE, 5, 7, self.produce),
+            Api(ApiKey.FETCH, 7, 8, self.fetch),
+            Api(ApiKey.LIST_OFFSETS, 2, 3, self.list_offsets),
             Api(ApiKey.DELETE_RECORDS, 0, 1, self.delete_records),
             Api(ApiKey.INIT_PRODUCER_ID, 0, 1, self.init_producer_id),
         )
 
     async def produce(self, request: Request) -> Writer | None:
-        body, version = request.body, request.version
+        body = request.body
         transactional_id = body.nullable_string()
         acks = body.int16()
         body.int32()  # timeout for replicas: there are none
@@ -55,7 +55,6 @@ class DataApis:
         def write_partition(topic: str, item: tuple[int, memoryview]) -> None:
             index, data = item
             base_offset = start_offset = _UNKNOWN
-            message: str | None = None
             error = ErrorCode.NONE
             try:
                 _check_produce(acks, transactional_id)
@@ -63,39 +62,29 @@ class DataApis:
                 base_offset = self._topics.get(topic).append(partition, data)
                 start_offset = partition.start_offset
             except RefusedError as refused:
-                error, message = refused.code, refused.message
+                error = refused.code
             # The append time is unknown: records keep the producer's time.
-            reply.numbers("ihqq", index, error, base_offset, _UNKNOWN)
-            if version >= 5:
-                reply.int64(start_offset)
-            if version >= 8:
-                reply.array((), reply.string)
-                reply.string(message)
+            reply.numbers("ihqqq", index, error, base_offset, _UNKNOWN, start_offset)
 
         reply.by_topic(topics, write_partition)
         reply.int32(0)
         return None if acks == 0 else reply
 
     async def fetch(self, request: Request) -> Writer:
-        body, version = request.body, request.version
+        body = request.body
         # The isolation level has no effect without transactions.
         _replica, wait_ms, min_bytes, max_bytes, _isolation = body.numbers("iiiib")
-        session_id, _session_epoch = body.numbers("ii") if version >= 7 else (0, 0)
+        session_id, _session_epoch = body.numbers("ii")
 
         def read_partition() -> _Wanted:
-            partition = body.int32()
-            if version >= 9:
-                body.int32()  # leader epoch
-            offset = body.int64()
-            if version >= 5:
-                body.int64()  # the follower's log start
-            return partition, offset, body.int32()
+            partition, offset, _start, most_bytes = body.numbers("iqqi")
+            return partition, offset, most_bytes
 
         wanted = body.by_topic(read_partition)
         if session_id != 0:  # no fetch sessions exist, so each request names all its partitions
-            return _fetch_reply(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+            return _fetch_reply(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         found = await self._wait_for(wanted, min_bytes, max_bytes, max(wait_ms, 0) / 1000)
-        return _fetch_reply(version, ErrorCode.NONE, found)
+        return _fetch_reply(request, ErrorCode.NONE, found)
 
     async def _wait_for(
         self, wanted: list[tuple[str, list[_Wanted]]], min_bytes: int, max_bytes: int, wait_seconds: float
@@ -149,12 +138,10 @@ class DataApis:
         return topics, size, any_refused
 
     async def list_offsets(self, request: Request) -> Writer:
-        body, version = request.body, request.version
-        body.int32()  # replica
-        if version >= 2:
-            body.int8()  # isolation level
+        body = request.body
+        body.numbers("ib")  # replica, isolation level
         topics = body.by_topic(lambda: (body.int32(), body.int64()))
-        reply = request.reply(throttled_from=2)
+        reply = request.reply()
 
         def write_partition(topic: str, item: tuple[int, int]) -> None:
             index, timestamp_ms = item
@@ -177,7 +164,7 @@ class DataApis:
     async def delete_records(self, request: Request) -> Writer:
         body = request.body
         topics = body.by_topic(lambda: (body.int32(), body.int64()))
-        reply = request.reply(throttled_from=0)
+        reply = request.reply()
 
         def write_partition(topic: str, item: tuple[int, int]) -> None:
             index, offset = item
@@ -193,7 +180,7 @@ class DataApis:
 
     async def init_producer_id(self, request: Request) -> Writer:
         transactional_id = request.body.nullable_string()
-        reply = request.reply(throttled_from=0)
+        reply = request.reply()
         if transactional_id is not None:
             reply.numbers("hqh", _no_transactions().code, _UNKNOWN, _UNKNOWN)
         else:
@@ -201,22 +188,17 @@ class DataApis:
         return reply
 
 
-def _fetch_reply(version: int, error: ErrorCode, topics: list[tuple[str, list[_Found]]]) -> Writer:
-    reply = Writer()
+def _fetch_reply(request: Request, error: ErrorCode, topics: list[tuple[str, list[_Found]]]) -> Writer:
+    reply = request.reply()
 
     def write_partition(_: str, found: _Found) -> None:
         # The last stable offset is the end: there are no transactions.
-        reply.numbers("ihqq", found.partition, found.error, found.end_offset, found.end_offset)
-        if version >= 5:
-            reply.int64(found.start_offset)
+        end = found.end_offset
+        reply.numbers("ihqqq", found.partition, found.error, end, end, found.start_offset)
         reply.array((), reply.int64)  # aborted transactions
-        if version >= 11:
-            reply.int32(_UNKNOWN)  # preferred replica
         reply.buffers(found.batches)
 
-    reply.int32(0)
-    if version >= 7:
-        reply.numbers("hi", error, 0)  # no session
+    reply.numbers("hi", error, 0)  # no session
     reply.by_topic(topics, write_partition)
     return reply
 

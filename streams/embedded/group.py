@@ -1,7 +1,6 @@
 """One consumer group of the classic protocol: membership, rebalances, generations.
 
-The rules are those of Kafka's classic group coordinator (KIP-62 timeouts, KIP-394 two-step joins),
-without static members.
+The rules are those of Kafka's classic group coordinator (KIP-62 timeouts), without static members.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ class JoinRequest:
     """Assignment strategies in order of preference, each with the member's subscription."""
     client_id: str
     client_host: str
-    two_steps: bool
-    """Whether a new member first receives an id and must rejoin with it (KIP-394)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +118,6 @@ class ConsumerGroup:
         self.protocol = ""
         self.members: dict[str, GroupMember] = {}
         self._leader_id = ""
-        self._promised_ids: dict[str, float] = {}  # ids issued in the first step of a join -> expiry
         self._timer: asyncio.TimerHandle | None = None
 
     async def join(self, request: JoinRequest) -> JoinReply:
@@ -129,14 +125,7 @@ class ConsumerGroup:
         error = self._reason_to_refuse(request)
         if error is not ErrorCode.NONE:
             return JoinReply(error=error, member_id=request.member_id)
-        if request.member_id:
-            member = self._known(request)
-        elif request.two_steps:
-            member_id = _new_id(request.client_id)
-            self._promised_ids[member_id] = _now() + request.session_timeout_seconds
-            return JoinReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
-        else:
-            member = self._add(request, _new_id(request.client_id))
+        member = self._known(request) if request.member_id else self._add(request)
         if isinstance(member, JoinReply):
             return member
         member.answer_join(JoinReply(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
@@ -170,9 +159,6 @@ class ConsumerGroup:
         return error
 
     def leave(self, member_id: str) -> ErrorCode:
-        if self._promised_ids.pop(member_id, None) is not None:
-            self._complete_if_all_are_here()
-            return ErrorCode.NONE
         if member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         self._remove(member_id)
@@ -205,9 +191,6 @@ class ConsumerGroup:
         ]
         for member_id in silent:
             self._remove(member_id)
-        if any(until < now for until in self._promised_ids.values()):
-            self._promised_ids = {one: until for one, until in self._promised_ids.items() if until >= now}
-            self._complete_if_all_are_here()
 
     def renew_sessions(self) -> None:
         """Restart every session, because no heartbeat could arrive before."""
@@ -232,8 +215,6 @@ class ConsumerGroup:
 
     def _known(self, request: JoinRequest) -> GroupMember | JoinReply:
         """Handle a join with an id: return the member that must wait, or its immediate reply."""
-        if self._promised_ids.pop(request.member_id, None) is not None:
-            return self._add(request, request.member_id)
         if request.member_id not in self.members:
             return JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id)
         member = self.members[request.member_id]
@@ -248,11 +229,11 @@ class ConsumerGroup:
             return self._reply_for(member)
         return member
 
-    def _add(self, request: JoinRequest, member_id: str) -> GroupMember:
-        member = GroupMember(member_id, request, last_seen=_now())
+    def _add(self, request: JoinRequest) -> GroupMember:
+        member = GroupMember(f"{request.client_id}-{uuid.uuid4()}", request, last_seen=_now())
         if not self.members:
             self.protocol_type = request.protocol_type
-        self.members[member_id] = member
+        self.members[member.member_id] = member
         return member
 
     def _remove(self, member_id: str) -> None:
@@ -274,9 +255,7 @@ class ConsumerGroup:
     def _complete_if_all_are_here(self) -> None:
         if self.state is not GroupState.PREPARING:
             return
-        if not self.members or (
-            not self._promised_ids and all(member.joining is not None for member in self.members.values())
-        ):
+        if all(member.joining is not None for member in self.members.values()):
             self._begin_generation()
 
     def _begin_generation(self) -> None:
@@ -338,10 +317,6 @@ class ConsumerGroup:
         elif self.state is GroupState.COMPLETING:
             for member in [member for member in self.members.values() if member.syncing is None]:
                 self._remove(member.member_id)
-
-
-def _new_id(prefix: str) -> str:
-    return f"{prefix}-{uuid.uuid4()}"
 
 
 def _now() -> float:

@@ -89,38 +89,32 @@ class GroupApis:
 
     def table(self) -> tuple[Api, ...]:
         return (
-            Api(ApiKey.OFFSET_COMMIT, 2, 6, self.offset_commit),
-            Api(ApiKey.OFFSET_FETCH, 1, 5, self.offset_fetch),
-            Api(ApiKey.JOIN_GROUP, 0, 4, self.join_group),
-            Api(ApiKey.HEARTBEAT, 0, 2, self.heartbeat),
-            Api(ApiKey.LEAVE_GROUP, 0, 2, self.leave_group),
-            Api(ApiKey.SYNC_GROUP, 0, 2, self.sync_group),
-            Api(ApiKey.DESCRIBE_GROUPS, 0, 2, self.describe_groups),
-            Api(ApiKey.LIST_GROUPS, 0, 2, self.list_groups),
+            Api(ApiKey.OFFSET_COMMIT, 3, 4, self.offset_commit),
+            Api(ApiKey.OFFSET_FETCH, 3, 4, self.offset_fetch),
+            Api(ApiKey.JOIN_GROUP, 2, 3, self.join_group),
+            Api(ApiKey.HEARTBEAT, 1, 2, self.heartbeat),
+            Api(ApiKey.LEAVE_GROUP, 1, 2, self.leave_group),
+            Api(ApiKey.SYNC_GROUP, 1, 2, self.sync_group),
+            Api(ApiKey.DESCRIBE_GROUPS, 1, 2, self.describe_groups),
+            Api(ApiKey.LIST_GROUPS, 1, 2, self.list_groups),
             Api(ApiKey.DELETE_GROUPS, 0, 1, self.delete_groups),
         )
 
     async def join_group(self, request: Request) -> Writer:
-        body, version = request.body, request.version
-        group_id = body.string()
-        session_timeout_seconds = body.int32() / 1000
-        rebalance_timeout_seconds = body.int32() / 1000 if version >= 1 else session_timeout_seconds
-        member_id = body.string()
-        protocol_type = body.string()
-        protocols = dict(body.array(lambda: (body.string(), bytes(body.byte_string()))))
-        joined = await self._coordinator.find_or_create(group_id).join(
+        body = request.body
+        group = self._coordinator.find_or_create(body.string())
+        joined = await group.join(
             JoinRequest(
-                session_timeout_seconds=session_timeout_seconds,
-                rebalance_timeout_seconds=max(rebalance_timeout_seconds, 0),
-                member_id=member_id,
-                protocol_type=protocol_type,
-                protocols=protocols,
+                session_timeout_seconds=body.int32() / 1000,
+                rebalance_timeout_seconds=max(body.int32() / 1000, 0),
+                member_id=body.string(),
+                protocol_type=body.string(),
+                protocols=dict(body.array(lambda: (body.string(), bytes(body.byte_string())))),
                 client_id=request.client_id,
                 client_host=request.client_host,
-                two_steps=version >= 4,
             )
         )
-        reply = request.reply(throttled_from=2)
+        reply = request.reply()
 
         def write_member(member: tuple[str, bytes]) -> None:
             reply.string(member[0])
@@ -136,7 +130,7 @@ class GroupApis:
         body = request.body
         group_id, who = body.string(), _who(body)
         assignments = dict(body.array(lambda: (body.string(), bytes(body.byte_string()))))
-        reply = request.reply(throttled_from=1)
+        reply = request.reply()
         synced = await self._coordinator.find(group_id).sync(who, assignments)
         reply.int16(synced.error)
         reply.byte_string(synced.assignment)
@@ -144,31 +138,23 @@ class GroupApis:
 
     async def heartbeat(self, request: Request) -> Writer:
         group = self._coordinator.find(request.body.string())
-        reply = request.reply(throttled_from=1)
+        reply = request.reply()
         reply.int16(group.heartbeat(_who(request.body)))
         return reply
 
     async def leave_group(self, request: Request) -> Writer:
         group = self._coordinator.find(request.body.string())
-        reply = request.reply(throttled_from=1)
+        reply = request.reply()
         reply.int16(group.leave(request.body.string()))
         return reply
 
     async def offset_commit(self, request: Request) -> Writer:
-        body, version = request.body, request.version
+        body = request.body
         group_id, who = body.string(), _who(body)
-        if version <= 4:
-            body.int64()  # retention time: offsets are kept until the broker ends
-
-        def read_partition() -> tuple[int, CommittedOffset]:
-            partition, offset = body.int32(), body.int64()
-            if version >= 6:
-                body.int32()  # leader epoch
-            return partition, CommittedOffset(offset, body.nullable_string())
-
-        topics = body.by_topic(read_partition)
+        body.int64()  # retention time: offsets are kept until the broker ends
+        topics = body.by_topic(lambda: (body.int32(), CommittedOffset(body.int64(), body.nullable_string())))
         error = self._coordinator.find_or_create(group_id).check_commit(who)
-        reply = request.reply(throttled_from=3)
+        reply = request.reply()
 
         def write_partition(topic: str, item: tuple[int, CommittedOffset]) -> None:
             partition, committed = item
@@ -183,7 +169,7 @@ class GroupApis:
         return reply
 
     async def offset_fetch(self, request: Request) -> Writer:
-        body, version = request.body, request.version
+        body = request.body
         committed = self._coordinator.committed(body.string())
         wanted = body.nullable_array(lambda: (body.string(), body.array(body.int32)))
         if wanted is None:
@@ -191,29 +177,26 @@ class GroupApis:
             for topic, partition in sorted(committed):
                 by_topic.setdefault(topic, []).append(partition)
             wanted = list(by_topic.items())
-        reply = request.reply(throttled_from=3)
+        reply = request.reply()
 
         def write_partition(topic: str, partition: int) -> None:
             found = committed.get((topic, partition))
             reply.numbers("iq", partition, -1 if found is None else found.offset)
-            if version >= 5:
-                reply.int32(-1)  # leader epoch
             reply.string("" if found is None else found.metadata)
             reply.int16(ErrorCode.NONE)
 
         reply.by_topic(wanted, write_partition)
-        if version >= 2:
-            reply.int16(ErrorCode.NONE)
+        reply.int16(ErrorCode.NONE)
         return reply
 
     async def list_groups(self, request: Request) -> Writer:
-        reply = request.reply(throttled_from=1)
+        reply = request.reply()
         reply.int16(ErrorCode.NONE)
         reply.array(self._coordinator, lambda group: reply.strings(group.group_id, group.protocol_type))
         return reply
 
     async def describe_groups(self, request: Request) -> Writer:
-        reply = request.reply(throttled_from=1)
+        reply = request.reply()
 
         def write_group(group_id: str) -> None:
             group = self._coordinator.find(group_id)
@@ -233,7 +216,7 @@ class GroupApis:
         return reply
 
     async def delete_groups(self, request: Request) -> Writer:
-        reply = request.reply(throttled_from=0)
+        reply = request.reply()
 
         def write_group(group_id: str) -> None:
             reply.string(group_id)

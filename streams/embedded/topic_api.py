@@ -10,7 +10,6 @@ from streams.embedded.topics import DEFAULT_PARTITIONS, Topics
 from streams.embedded.wire import Api, ApiKey, ErrorCode, Reader, RefusedError, Request, Writer
 
 NODE_ID: Final = 0
-_CLUSTER_ID: Final = "judgestream-embedded"
 _UNSET_PARTITIONS: Final = -1
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
@@ -38,29 +37,28 @@ class TopicApis:
 
     def table(self) -> tuple[Api, ...]:
         return (
-            Api(ApiKey.METADATA, 1, 6, self.metadata),
-            Api(ApiKey.FIND_COORDINATOR, 0, 2, self.find_coordinator),
-            Api(ApiKey.CREATE_TOPICS, 0, 4, self.create_topics),
-            Api(ApiKey.DELETE_TOPICS, 0, 3, self.delete_topics),
+            Api(ApiKey.METADATA, 5, 6, self.metadata),
+            Api(ApiKey.FIND_COORDINATOR, 1, 2, self.find_coordinator),
+            Api(ApiKey.CREATE_TOPICS, 2, 3, self.create_topics),
+            Api(ApiKey.DELETE_TOPICS, 1, 3, self.delete_topics),
             Api(ApiKey.CREATE_PARTITIONS, 0, 1, self.create_partitions),
-            Api(ApiKey.DESCRIBE_CONFIGS, 0, 2, self.describe_configs),
+            Api(ApiKey.DESCRIBE_CONFIGS, 1, 2, self.describe_configs),
             Api(ApiKey.ALTER_CONFIGS, 0, 1, self.alter_configs),
         )
 
     async def metadata(self, request: Request) -> Writer:
-        body, version = request.body, request.version
+        body = request.body
         names = body.nullable_array(body.string)
-        may_create = self._auto_create_topics and (body.boolean() if version >= 4 else True)
+        may_create = body.boolean() and self._auto_create_topics
         if names is None:
             names = list(self._topics)
-        reply = request.reply(throttled_from=3)
+        reply = request.reply()
 
         def write_partition(index: int) -> None:
             reply.numbers("hii", ErrorCode.NONE, index, NODE_ID)
             reply.array((NODE_ID,), reply.int32)
             reply.array((NODE_ID,), reply.int32)
-            if version >= 5:
-                reply.array((), reply.int32)  # offline replicas
+            reply.array((), reply.int32)  # offline replicas
 
         def write_topic(name: str) -> None:
             error, partition_count = ErrorCode.NONE, 0
@@ -78,17 +76,15 @@ class TopicApis:
         reply.int32(1)
         self._write_broker(reply)
         reply.string(None)  # rack
-        if version >= 2:
-            reply.string(_CLUSTER_ID)
+        reply.string("judgestream-embedded")
         reply.int32(NODE_ID)
         reply.array(names, write_topic)
         return reply
 
     async def find_coordinator(self, request: Request) -> Writer:
-        reply = request.reply(throttled_from=1)
+        reply = request.reply()
         reply.int16(ErrorCode.NONE)
-        if request.version >= 1:
-            reply.string(None)
+        reply.string(None)
         self._write_broker(reply)
         return reply
 
@@ -99,7 +95,7 @@ class TopicApis:
         reply.int32(port)
 
     async def create_topics(self, request: Request) -> Writer:
-        body, version = request.body, request.version
+        body = request.body
 
         def read_topic() -> _NewTopic:
             name, partition_count, copies = body.string(), body.int32(), body.int16()
@@ -108,21 +104,20 @@ class TopicApis:
 
         new_topics = body.array(read_topic)
         body.int32()  # timeout: creation is immediate
-        validate_only = body.boolean() if version >= 1 else False
-        reply = request.reply(throttled_from=2)
+        validate_only = body.boolean()
+        reply = request.reply()
 
         def write_outcome(new: _NewTopic) -> None:
             error, message = _outcome(lambda: self._create(new, validate_only=validate_only))
             reply.string(new[0])
             reply.int16(error)
-            if version >= 1:
-                reply.string(message)
+            reply.string(message)
 
         reply.array(new_topics, write_outcome)
         return reply
 
     async def delete_topics(self, request: Request) -> Writer:
-        reply = request.reply(throttled_from=1)
+        reply = request.reply()
 
         def delete(name: str) -> None:
             self._topics.delete(name)
@@ -147,7 +142,7 @@ class TopicApis:
         wanted = body.array(read_topic)
         body.int32()  # timeout
         validate_only = body.boolean()
-        reply = request.reply(throttled_from=0)
+        reply = request.reply()
 
         def write_outcome(item: tuple[str, int]) -> None:
             name, count = item
@@ -160,9 +155,9 @@ class TopicApis:
         return reply
 
     async def describe_configs(self, request: Request) -> Writer:
-        body, version = request.body, request.version
+        body = request.body
         resources = body.array(lambda: (body.int8(), body.string(), body.nullable_array(body.string)))
-        reply = request.reply(throttled_from=0)
+        reply = request.reply()
 
         def write_resource(resource: tuple[int, str, list[str] | None]) -> None:
             kind, name, only = resource
@@ -178,13 +173,9 @@ class TopicApis:
                 value, is_default = settings[setting]
                 reply.strings(setting, value)
                 reply.boolean(kind == _BROKER_RESOURCE)  # read-only
-                if version == 0:
-                    reply.boolean(is_default)
-                else:
-                    reply.int8(_SOURCE_DEFAULT if is_default else _SOURCE_TOPIC)
+                reply.int8(_SOURCE_DEFAULT if is_default else _SOURCE_TOPIC)
                 reply.boolean(value=False)  # sensitive
-                if version >= 1:
-                    reply.array((), reply.string)  # synonyms
+                reply.array((), reply.string)  # synonyms
 
             reply.array((key for key in settings if only is None or key in only), write_config)
 
@@ -195,7 +186,7 @@ class TopicApis:
         body = request.body
         resources = body.array(lambda: (body.int8(), body.string(), _configs(body)))
         validate_only = body.boolean()
-        reply = request.reply(throttled_from=0)
+        reply = request.reply()
 
         def write_outcome(resource: tuple[int, str, dict[str, str]]) -> None:
             kind, name, configs = resource

@@ -61,7 +61,6 @@ class ErrorCode(IntEnum):
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     FETCH_SESSION_ID_NOT_FOUND = 70
-    MEMBER_ID_REQUIRED = 79
     INVALID_RECORD = 87
 
 
@@ -262,11 +261,10 @@ class Request:
     client_host: str
     body: Reader
 
-    def reply(self, *, throttled_from: int) -> Writer:
-        """Begin a reply; from a version on it begins with a throttle time, which is always 0."""
+    def reply(self) -> Writer:
+        """Begin a reply with the time for which the client is throttled, which is always 0."""
         reply = Writer()
-        if self.version >= throttled_from:
-            reply.int32(0)
+        reply.int32(0)
         return reply
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka.errors import KafkaConnectionError
-from aiokafka.protocol.offset import OffsetRequest_v1
+from aiokafka.protocol.offset import OffsetRequest_v2
 from aiokafka.protocol.produce import ProduceRequest
 
 from streams.embedded.wire import ErrorCode
@@ -23,7 +23,7 @@ def batch(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:
 
 
 def end_offset(client: WireClient, topic: str) -> int:
-    ((_, ((_, _, _, offset),)),) = client.ask(OffsetRequest_v1(-1, [(topic, [(0, -1)])])).topics
+    ((_, ((_, _, _, offset),)),) = client.ask(OffsetRequest_v2(-1, 0, [(topic, [(0, -1)])])).topics
     found: int = offset
     return found
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import NewTopic
-from aiokafka.protocol.admin import DescribeGroupsRequest_v0
-from aiokafka.protocol.group import HeartbeatRequest_v0
+from aiokafka.protocol.admin import DescribeGroupsRequest_v1
+from aiokafka.protocol.group import HeartbeatRequest_v1
 
 from judge.chat import OFFLINE_MODEL
 from judge.endpoints.clients import ScriptedChat
@@ -157,10 +157,10 @@ def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]
     nothing.
     """
     with WireClient(bootstrap_servers) as client:
-        ((_, _, state, _, _, described),) = client.ask(DescribeGroupsRequest_v0([group])).groups
+        ((_, _, state, _, _, described),) = client.ask(DescribeGroupsRequest_v1([group])).groups
         members = [member for member, *_ in described]
         for generation in range(1, 100):
-            beat = HeartbeatRequest_v0(group, generation, members[0])
+            beat = HeartbeatRequest_v1(group, generation, members[0])
             if client.ask(beat).error_code == ErrorCode.NONE:
                 return state, set(members), generation
     raise AssertionError("no generation")

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from aiokafka.protocol.admin import CreateTopicsRequest_v2
 from aiokafka.protocol.api import RequestHeader_v1
-from aiokafka.protocol.metadata import MetadataRequest_v4
+from aiokafka.protocol.metadata import MetadataRequest_v5
 from aiokafka.protocol.produce import ProduceRequest_v7
 from aiokafka.protocol.transaction import InitProducerIdRequest_v0
 
@@ -79,7 +79,7 @@ def init_producer_id(client: WireClient, transactional_id: str | None = None) ->
 
 def partition_leaders(client: WireClient, topic: str, *, may_create: bool = False) -> tuple[int, list[int]]:
     """The topic's error code and the leader of each of its partitions (-1: none yet)."""
-    ((error, _, _, partitions),) = client.ask(MetadataRequest_v4([topic], may_create)).topics
+    ((error, _, _, partitions),) = client.ask(MetadataRequest_v5([topic], may_create)).topics
     return error, [leader for _, _, leader, *_ in partitions]
 
 

@@ -94,17 +94,11 @@ async def test_a_client_that_does_not_read_does_not_delay_the_stop() -> None:
     ) as producer:
         await producer.send_and_wait("t", b"x" * 8_000_000)
     body = Writer()
-    for number in (-1, 0, 1, 2**31 - 1):  # replica, wait, least bytes, most bytes
-        body.int32(number)
-    body.int8(0)
-    body.int32(1)
-    body.string("t")
-    body.int32(1)
-    body.int32(0)
-    body.int64(0)
-    body.int32(2**31 - 1)
+    body.numbers("iiiibii", -1, 0, 1, 2**31 - 1, 0, 0, -1)  # replica, wait, bytes, isolation, session
+    partition = (0, 0, 0, 2**31 - 1)
+    body.by_topic([("t", [partition])], lambda _, one: body.numbers("iqqi", *one))
     with WireClient(broker.bootstrap_servers) as client:
-        client.send(ApiKey.FETCH, 4, body)
+        client.send(ApiKey.FETCH, 7, body)
         first_byte = await asyncio.to_thread(client.socket.recv, 1)
         assert first_byte
         await asyncio.wait_for(broker.stop(), 10)

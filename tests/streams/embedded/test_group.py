@@ -23,7 +23,6 @@ _REQUEST = JoinRequest(
     protocols={"range": b"range", "sticky": b"sticky"},
     client_id="client",
     client_host="127.0.0.1",
-    two_steps=False,
 )
 
 
@@ -45,14 +44,6 @@ async def _two_members(group: ConsumerGroup) -> tuple[JoinReply, JoinReply]:
     await asyncio.sleep(0)
     first = await group.join(replace(_REQUEST, member_id=alone.member_id))
     return first, await second
-
-
-async def test_a_member_id_is_given_before_the_join(group: ConsumerGroup) -> None:
-    request = replace(_REQUEST, two_steps=True)
-    promised = await group.join(request)
-    assert (promised.error, group.members) == (ErrorCode.MEMBER_ID_REQUIRED, {})
-    joined = await group.join(replace(request, member_id=promised.member_id))
-    assert (joined.error, list(group.members)) == (ErrorCode.NONE, [promised.member_id])
 
 
 @pytest.mark.parametrize(
@@ -152,15 +143,6 @@ async def test_leaving(group: ConsumerGroup) -> None:
     assert group.leave(second.member_id) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.leave(first.member_id) is ErrorCode.NONE
     assert group.state is GroupState.EMPTY
-
-
-async def test_an_unused_member_id_delays_the_group_by_one_session(group: ConsumerGroup) -> None:
-    await group.join(replace(_REQUEST, two_steps=True, session_timeout_seconds=1))
-    waiting = asyncio.create_task(group.join(_REQUEST))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    group.expire(asyncio.get_running_loop().time() + 2)
-    assert (await waiting).error is ErrorCode.NONE
 
 
 async def test_a_blocked_loop_expires_no_members() -> None:

@@ -46,8 +46,8 @@ def _framed(request: bytes) -> bytes:
         (struct.pack(">i", 2**31 - 1), "its length is 2147483647"),
         (_framed(_request(9999, 0)), "request type 9999"),
         (_framed(_request(ApiKey.FETCH, 99)), "FETCH version 99"),
-        (_framed(_request(ApiKey.FETCH, 4, b"\x00")), "bytes wanted"),
-        (_framed(_request(ApiKey.METADATA, 4, b"\x00\x00\x00\x01\x00\x02\xff\xff\x00")), "UTF-8"),
+        (_framed(_request(ApiKey.FETCH, 7, b"\x00")), "bytes wanted"),
+        (_framed(_request(ApiKey.METADATA, 5, b"\x00\x00\x00\x01\x00\x02\xff\xff\x00")), "UTF-8"),
     ],
 )
 def test_a_bad_client_is_disconnected_and_the_others_go_on(
@@ -140,14 +140,10 @@ def test_an_unexpected_error_closes_one_connection(
         with WireClient(servers) as unlucky:
             monkeypatch.setattr(Reader, "int64", broken)
             body = Writer()
-            body.int32(-1)
-            body.int32(1)  # one topic with one partition and an unreadable time
-            body.string("t")
-            body.int32(1)
-            body.int32(0)
-            body.int32(0)
+            body.numbers("ib", -1, 0)
+            body.by_topic([("t", [0])], lambda _, number: body.numbers("iq", number, 0))
             with pytest.raises(ConnectionError):
-                unlucky.call(ApiKey.LIST_OFFSETS, 1, body)
+                unlucky.call(ApiKey.LIST_OFFSETS, 2, body)
             monkeypatch.undo()
         assert partition_leaders(good, "t") == (ErrorCode.NONE, [0])
     deadline = time.monotonic() + 5
