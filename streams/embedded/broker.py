@@ -121,7 +121,6 @@ class EmbeddedBroker:
         _log.info("embedded Kafka broker at %s: in memory, loopback only", self.bootstrap_servers)
 
     async def stop(self) -> None:
-        """Close all connections and the port; without effect if it is not running."""
         if self._listener is None:
             return
         if self._sessions is not None:

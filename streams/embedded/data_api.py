@@ -16,8 +16,6 @@ _UNKNOWN: Final = -1
 
 
 class _Found(NamedTuple):
-    """A partition in a fetch response."""
-
     partition: int
     error: ErrorCode = ErrorCode.NONE
     start_offset: int = _UNKNOWN

@@ -70,7 +70,6 @@ class GroupMember:
 
     member_id: str
     request: JoinRequest
-    """Its latest join."""
     last_seen: float
     assignment: bytes = b""
     joining: asyncio.Future[JoinReply] | None = field(default=None, repr=False)
@@ -121,7 +120,6 @@ class ConsumerGroup:
         self._timer: asyncio.TimerHandle | None = None
 
     async def join(self, request: JoinRequest) -> JoinReply:
-        """Add a member to the next generation; return when it starts."""
         error = self._reason_to_refuse(request)
         if error is not ErrorCode.NONE:
             return JoinReply(error=error, member_id=request.member_id)
@@ -193,7 +191,6 @@ class ConsumerGroup:
             self._remove(member_id)
 
     def renew_sessions(self) -> None:
-        """Restart every session, because no heartbeat could arrive before."""
         for member in self.members.values():
             member.last_seen = _now()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,8 +15,6 @@ _TICK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A group's committed offset of a partition, with the client's metadata."""
-
     offset: int
     metadata: str | None
 
@@ -26,29 +23,23 @@ class GroupCoordinator:
     """Has the groups, and ends the sessions of members without heartbeats."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, ConsumerGroup] = {}
+        self.groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
-
-    def __iter__(self) -> Iterator[ConsumerGroup]:
-        return iter(self._groups.values())
-
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self._groups
 
     def find(self, group_id: str) -> ConsumerGroup:
         """Return the group of a name; one that does not exist has no members."""
-        return self._groups.get(group_id) or ConsumerGroup(group_id)
+        return self.groups.get(group_id) or ConsumerGroup(group_id)
 
     def find_or_create(self, group_id: str) -> ConsumerGroup:
-        return self._groups.setdefault(group_id, self.find(group_id))
+        return self.groups.setdefault(group_id, self.find(group_id))
 
     def delete(self, group_id: str) -> ErrorCode:
-        group = self._groups.get(group_id)
+        group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.members:
             return ErrorCode.NON_EMPTY_GROUP
-        del self._groups[group_id]
+        del self.groups[group_id]
         self._offsets.pop(group_id, None)
         return ErrorCode.NONE
 
@@ -65,7 +56,7 @@ class GroupCoordinator:
 
     async def watch_sessions(self) -> None:
         clock = asyncio.get_running_loop().time
-        for group in self:
+        for group in self.groups.values():
             group.renew_sessions()
         while True:
             expected = clock() + _TICK_SECONDS
@@ -74,11 +65,11 @@ class GroupCoordinator:
             if late_seconds > _TICK_SECONDS:
                 # The event loop was blocked, so heartbeats may wait in the sockets: read them first.
                 continue
-            for group in list(self):
+            for group in list(self.groups.values()):
                 group.expire(clock())
 
     def close(self) -> None:
-        for group in self:
+        for group in self.groups.values():
             group.close()
 
 
@@ -126,7 +117,6 @@ class GroupApis:
         return reply
 
     async def sync_group(self, request: Request) -> Writer:
-        """Submit the assignment (leader) or wait for it (followers)."""
         body = request.body
         group_id, who = body.string(), _who(body)
         assignments = dict(body.array(lambda: (body.string(), bytes(body.byte_string()))))
@@ -192,7 +182,10 @@ class GroupApis:
     async def list_groups(self, request: Request) -> Writer:
         reply = request.reply()
         reply.int16(ErrorCode.NONE)
-        reply.array(self._coordinator, lambda group: reply.strings(group.group_id, group.protocol_type))
+        reply.array(
+            self._coordinator.groups.values(),
+            lambda group: reply.strings(group.group_id, group.protocol_type),
+        )
         return reply
 
     async def describe_groups(self, request: Request) -> Writer:
@@ -208,7 +201,7 @@ class GroupApis:
                 reply.byte_string(member.assignment)
 
             reply.int16(ErrorCode.NONE)
-            state = group.state.value if group_id in self._coordinator else "Dead"
+            state = group.state.value if group_id in self._coordinator.groups else "Dead"
             reply.strings(group_id, state, group.protocol_type, group.protocol)
             reply.array(group.members.values(), write_member)
 

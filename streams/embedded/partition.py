@@ -122,7 +122,6 @@ class PartitionLog:
             wake()
 
     def _duplicate_of(self, header: BatchHeader) -> int | None:
-        """Check a batch of an idempotent producer against the earlier ones."""
         state = self._producers.get(header.producer_id)
         if state is None:  # as in Kafka: without state of the producer (retention), any sequence may start
             return None
@@ -204,7 +203,6 @@ def next_sequence(sequence: int) -> int:
 
 
 def parse_header(data: Buffer) -> BatchHeader:
-    """Read and check the header of data that must be one batch."""
     if len(data) < HEADER_BYTES:
         raise _invalid(f"a record batch has at least {HEADER_BYTES} bytes, got {len(data)}")
     (_, length, _, magic, _, attributes, last_delta, first, latest, producer, epoch, sequence, count) = (

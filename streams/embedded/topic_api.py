@@ -51,7 +51,7 @@ class TopicApis:
         names = body.nullable_array(body.string)
         may_create = body.boolean() and self._auto_create_topics
         if names is None:
-            names = list(self._topics)
+            names = list(self._topics.by_name)
         reply = request.reply()
 
         def write_partition(index: int) -> None:
@@ -63,7 +63,7 @@ class TopicApis:
         def write_topic(name: str) -> None:
             error, partition_count = ErrorCode.NONE, 0
             try:
-                if may_create and name not in self._topics:
+                if may_create and name not in self._topics.by_name:
                     self._topics.create(name)
                 partition_count = len(self._topics.get(name).partitions)
             except RefusedError as refused:

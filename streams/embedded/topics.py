@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from streams.embedded.partition import PartitionLog
@@ -15,7 +15,6 @@ _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _RETENTION_BYTES: Final = "retention.bytes"
 _NO_BOUND: Final = -1
 DEFAULT_PARTITIONS: Final = 4
-"""Partitions of topics created without a number."""
 DEFAULTS: Final = {_MAX_MESSAGE_BYTES: str(16 * 1024 * 1024), _RETENTION_BYTES: str(_NO_BOUND)}
 
 
@@ -49,7 +48,6 @@ class Topic:
         }
 
     def append(self, partition: PartitionLog, data: Buffer) -> int:
-        """Store a batch in a partition, within the topic's limits; return its first offset."""
         return partition.append(
             data, max_batch_bytes=self._max_batch_bytes, retention_bytes=self._retention_bytes
         )
@@ -57,16 +55,10 @@ class Topic:
 
 class Topics:
     def __init__(self) -> None:
-        self._topics: dict[str, Topic] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._topics
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._topics)
+        self.by_name: dict[str, Topic] = {}
 
     def get(self, name: str) -> Topic:
-        topic = self._topics.get(name)
+        topic = self.by_name.get(name)
         if topic is None:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         return topic
@@ -81,7 +73,7 @@ class Topics:
         return partitions[index]
 
     def has(self, name: str, index: int) -> bool:
-        topic = self._topics.get(name)
+        topic = self.by_name.get(name)
         return topic is not None and 0 <= index < len(topic.partitions)
 
     def create(
@@ -98,7 +90,7 @@ class Topics:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"topic name {name[:300]!r} must be 1-249 of the characters a-z A-Z 0-9 . _ -",
             )
-        if name in self._topics:
+        if name in self.by_name:
             raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
         if not 1 <= count <= _MAX_PARTITIONS:
             raise RefusedError(
@@ -107,12 +99,12 @@ class Topics:
             )
         topic = Topic(count, configs or {})
         if not validate_only:
-            self._topics[name] = topic
+            self.by_name[name] = topic
         return topic
 
     def delete(self, name: str) -> None:
         topic = self.get(name)
-        del self._topics[name]
+        del self.by_name[name]
         for partition in topic.partitions:
             partition.wake_watchers()
 

@@ -254,8 +254,6 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request with a parsed header; `body` is positioned after it."""
-
     version: int
     client_id: str
     client_host: str

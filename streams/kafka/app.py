@@ -80,8 +80,6 @@ class NoTables(TableManager):
 
 
 class App(faust.App):
-    """A Faust application that creates no directory."""
-
     admission: Admission
     _giving_up: asyncio.Future[None] | None = None
 
@@ -92,10 +90,9 @@ class App(faust.App):
         """Stop everything. The caller reports a StreamsError or JudgeError; other reasons are logged here."""
         if self._crashed.is_set():
             return
-        foreseen = (StreamsError, JudgeError, *DENIED)
         if isinstance(reason, DENIED):
             self.log.error("the broker refuses access: %r", reason)
-        elif not isinstance(reason, foreseen):
+        elif not isinstance(reason, StreamsError | JudgeError):
             self.log.error("Crashed: %r", reason, exc_info=reason)
         # Do not crash the services, so that they stop in order; Faust would crash each, with a stack trace.
         self.crash_reason = reason

@@ -72,7 +72,6 @@ class FetchedBatches:
 
     @property
     def last(self) -> memoryview:
-        """The bytes of the batch that was returned last."""
         return memoryview(self._data)[self._start : self._end]
 
     def sums_hold(self) -> bool:

@@ -37,7 +37,6 @@ STEP_RECORDS: Final = 2_000
 """Records filtered before control returns to the event loop."""
 
 Predicate = Callable[[Any], bool]
-"""Decides whether a raw record (key, value, headers, offset, timestamp) is delivered."""
 
 
 @dataclass(slots=True)
@@ -194,7 +193,6 @@ class Consumer(driver.Consumer):
     # Assignments and moves
 
     def _begin_epoch(self) -> None:
-        """Abandon what is being fetched or parked."""
         self.epoch += 1
         self._parked.clear()
         self._thread.wake()
@@ -288,7 +286,6 @@ class Consumer(driver.Consumer):
                 raise
 
     async def _turn(self) -> None:
-        """Deliver parked records that have room, then fetch."""
         epoch = self.epoch
         for tp in tuple(self._parked):
             if tp in self._parked and tp.topic not in self._buffers.closed:

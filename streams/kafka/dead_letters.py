@@ -19,7 +19,6 @@ from streams.kafka.record import Record, moment
 WHOLE_BYTES: Final = 4 * 1024 * 1024
 """Larger records are truncated: a letter takes several times its size in memory while it is encoded."""
 CUT_VALUE_BYTES: Final = 256 * 1024
-"""Bytes kept of a value that is truncated."""
 KEPT_KEY_BYTES: Final = 1024
 MAX_DETAIL_CHARS: Final = 2_000
 SMALLEST_DETAIL_CHARS: Final = 120

@@ -32,9 +32,9 @@ MAX_HEADERS: Final = 1_000
 """Maximum headers of one record. A header takes two bytes, and its object a hundred."""
 EXAMINED_BYTES: Final = 1024 * 1024
 """Smaller batches are not examined: the memory for their headers is bounded."""
+# Base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, first and last timestamp,
+# producer's id and epoch, base sequence, number of records.
 HEAD: Final = Struct(">qiibIhiqqqhii")
-"""Fields of a batch: base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, first
-and last timestamp, producer's id and epoch, base sequence, number of records."""
 _ATTRIBUTES_AT: Final = 21
 _COUNT_AT: Final = 57
 _CODEC_BITS: Final = 0x07
@@ -142,7 +142,6 @@ def _snappy_blocks(payload: memoryview) -> Iterator[memoryview]:
 DECODERS: Final[tuple[Callable[[Any], bytes], ...]] = (
     *(bytes, gzip_decode, snappy_decode, lz4_decode, zstd_decode),
 )
-"""By codec number in a batch's attributes."""
 
 
 def decode_examined(decode: Callable[[Any], bytes], payload: Any) -> bytes:

@@ -151,7 +151,6 @@ class Output:
         await self.write(self._topics.monitor_state, key=key, value=value)
 
     def passed(self, topic: str) -> None:
-        """Count a record that did not become a dead letter."""
         if self._policy.max_ratio is not None:
             self._latest[topic].append(False)
 
@@ -200,7 +199,6 @@ class Output:
         self._metrics.count("judgestream_dead_letters_total", reason)
 
     async def _written(self, forms: Iterable[DeadLetter], key: bytes | None) -> bool:
-        """Write the first form that fits; return False if none does."""
         kept_key = None if key is not None and len(key) > KEPT_KEY_BYTES else key
         for letter in forms:
             try:
@@ -226,7 +224,6 @@ class Output:
 
 
 def result_headers(result: Scored | Unscored | Failed) -> list[tuple[str, bytes]]:
-    """Return the headers of a result's record; `replay_id` only for results of a replay."""
     names = ("result_id", "metric", "status", *(() if result.replay_id is None else ("replay_id",)))
     return [(name, getattr(result, name).encode()) for name in names]
 

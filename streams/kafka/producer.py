@@ -19,11 +19,10 @@ CLOCK_SECONDS: Final = 5.0
 
 
 class Producer(driver.Producer):
-    """An idempotent producer: a retry never writes a record twice.
+    """An idempotent producer, replaced after a batch that the broker rejects for good.
 
-    A batch that the broker rejects for good (for example, too large) has used sequence numbers that aiokafka
-    does not reuse, so every later batch to that partition would be out of order. Therefore a new producer
-    replaces this one. The caller must resend what fails meanwhile.
+    aiokafka does not reuse its sequence numbers, so every later batch would be out of order. The caller must
+    resend what fails meanwhile.
     """
 
     transport: Transport

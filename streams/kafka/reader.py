@@ -306,11 +306,10 @@ def _record(record: Any) -> Record:
 
 
 async def stop_consumer(consumer: Any) -> None:
-    """Stop a consumer without a group, also in the two cases in which aiokafka's `stop` does not complete.
+    """Stop a consumer without a group, also where aiokafka's `stop` does not complete.
 
-    While partitions are given up, aiokafka's fetcher mistakes the cancellation by `stop` for that of a fetch
-    and waits for an assignment forever; a second cancellation ends it. If a fetch was waiting after an error,
-    `stop` raises that fetch's cancellation and leaves the connections open.
+    While partitions are given up, its fetcher takes the cancellation for that of a fetch and waits forever; a
+    second one ends it. If a fetch was waiting after an error, `stop` raises that fetch's cancellation.
     """
     stopping = asyncio.ensure_future(consumer.stop())
     cancelled: asyncio.CancelledError | None = None

@@ -111,7 +111,6 @@ class Password:
         return "" if password is None else password.get_secret_value()
 
     def read(self) -> str:
-        """Return the password; the last one if the file cannot be read."""
         try:
             self._last = self._resolve()
         except SettingsError as error:
@@ -136,8 +135,6 @@ class _TokenLogin(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka is not 
 
 @dataclass(slots=True)
 class _Quiet:
-    """Number of checks since the last bytes arrived."""
-
     looks: int = 0
     """Below 0 while the broker throttles this client."""
 
@@ -227,7 +224,6 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
 _opened: contextvars.ContextVar[weakref.WeakSet[BrokerConnection] | None] = contextvars.ContextVar(
     "opened", default=None
 )
-"""Of the client that is bootstrapping in this task."""
 _errors: contextvars.ContextVar[list[BaseException] | None] = contextvars.ContextVar("errors", default=None)
 
 

@@ -92,13 +92,11 @@ def _links(error: BaseException) -> list[BaseException]:
 
 
 def principal_of(kafka: KafkaSettings) -> str:
-    """Return the principal's name, as far as the settings define it."""
     username = kafka.security.username
     return "the principal of this client" if username is None else f"User:{username}"
 
 
 def _words(error: Any, kafka: KafkaSettings) -> dict[str, str]:
-    """Return what the texts of the table name."""
     security = kafka.security
     ca_file = security.ca_file
     return {
@@ -215,4 +213,3 @@ _TABLE: Final = (
     _Row(TimeoutError, "unreachable", "{broker} does not answer in time",
          "check the network path (firewall, network policy) and the broker's load", lasting=False),
 )  # fmt: skip
-"""By type of error; the first row that fits explains it."""

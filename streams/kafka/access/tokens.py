@@ -30,7 +30,6 @@ _log = structlog.stdlib.get_logger(__name__)
 FETCH_TIMEOUT_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 256 * 1024
 USED_SHARE: Final = 0.8
-"""Fraction of a token's lifetime after which it is renewed."""
 UNKNOWN_LIFE_SECONDS: Final = 30.0
 """Lifetime assumed for a token if the endpoint does not report one."""
 _SECRET: Final = "kafka.security.oauth.client_secret"  # as messages name it  # noqa: S105 - a name
@@ -115,7 +114,6 @@ def endpoint_tokens(
     env: Mapping[str, str] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Tokens:
-    """Fetch tokens from a token endpoint with the client's id and secret."""
     oauth.client_secret.read(_SECRET, env)  # missing at the start, it is an error of the settings
 
     def fetch() -> tuple[str, float]:
@@ -187,7 +185,6 @@ def _life_seconds(told: Any, token: str) -> float:
 
 
 def msk_tokens(region: str) -> Tokens:
-    """Sign tokens for Amazon MSK with the AWS credentials of the process."""
     try:
         signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
     except ImportError:
@@ -213,7 +210,6 @@ def msk_tokens(region: str) -> Tokens:
 def open_tokens(
     security: SecuritySettings, *, tls: Callable[[Path], Any], env: Mapping[str, str] | None = None
 ) -> Tokens | None:
-    """Open the configured source of tokens; None if none is configured."""
     if security.token is not None:
         return given_tokens(security.token, env)
     if security.oauth is not None:

@@ -74,7 +74,6 @@ class TopicUse:
 
     @property
     def operations(self) -> tuple[Literal["Read", "Write"], ...]:
-        """The required ACL operations, by Kafka's names."""
         return (*(("Read",) if self.reads else ()), *(("Write",) if self.writes else ()))
 
 
@@ -144,16 +143,10 @@ def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None)
     topics = settings.topics
     # With fewer than three replicas a restarting broker would stop every write.
     safe = {"min.insync.replicas": "2"} if topics.create_replication_factor >= 3 else {}
-    return [
-        WantedTopic(
-            use.name,
-            topics.create_partitions,
-            topics.create_replication_factor,
-            {"cleanup.policy": use.kind.cleanup, **_retention(use.kind), **safe},
-        )
-        for use in topic_uses(settings, agents)
-    ]
-
-
-def _retention(kind: TopicKind) -> Mapping[str, str]:
-    return {} if kind.cleanup == "compact" else {RETENTION: str(kind.keep_hours * 3_600_000)}
+    numbers = topics.create_partitions, topics.create_replication_factor
+    planned = []
+    for use in topic_uses(settings, agents):
+        retention = {} if use.kind.cleanup == "compact" else {RETENTION: str(use.kind.keep_hours * 3_600_000)}
+        config = {"cleanup.policy": use.kind.cleanup, **retention, **safe}
+        planned.append(WantedTopic(use.name, *numbers, config))
+    return planned

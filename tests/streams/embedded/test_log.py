@@ -138,7 +138,7 @@ def topics() -> Topics:
 @pytest.mark.parametrize("name", ["qa.events", "a", "A_b-c.9", "x" * 249])
 def test_names_that_kafka_allows(topics: Topics, name: str) -> None:
     assert len(topics.create(name).partitions) == 4
-    assert name in topics
+    assert name in topics.by_name
     with refused(ErrorCode.TOPIC_ALREADY_EXISTS):
         topics.create(name)
 
@@ -160,7 +160,7 @@ def test_invalid_topics_are_not_created(
 ) -> None:
     with refused(code, words):
         topics.create(*arguments)
-    assert arguments[0] not in topics
+    assert arguments[0] not in topics.by_name
 
 
 @pytest.mark.parametrize("count", [1, 2, 10_001])
@@ -173,7 +173,7 @@ def test_a_topic_only_grows(topics: Topics, count: int) -> None:
 
 def test_validate_only_changes_nothing(topics: Topics) -> None:
     topics.create("new", validate_only=True)
-    assert "new" not in topics
+    assert "new" not in topics.by_name
     topics.create("t", 2)
     topics.extend("t", 3, validate_only=True)
     assert len(topics.get("t").partitions) == 2
