@@ -42,28 +42,17 @@ class StreamsError(Exception):
 
 
 class SettingsError(StreamsError):
-    """The settings cannot be used.
-
-    Args:
-        problems: One line each: the setting's dotted path, what is wrong, the value (never a secret's), the
-            remedy.
-        rest: The valid part of the settings (`streams.settings.load.Rest`), for further checks; None if not
-            known.
-    """
+    """A problem is a line: the dotted path, what is wrong, the value (never a secret's), the remedy."""
 
     def __init__(self, problems: Sequence[str], rest: Any = None) -> None:
         super().__init__("\n".join(problems))
         self.problems: tuple[str, ...] = tuple(problems)
         self.rest = rest
+        """The valid part of the settings (`streams.settings.load.Rest`), for further checks, if known."""
 
 
 class DecodeError(StreamsError):
-    """A record is not an event.
-
-    Args:
-        reason: The reason of the dead letter that the record becomes.
-        detail: Field, limit, value (truncated) and remedy, as far as known.
-    """
+    """A record is not an event; the detail has field, limit, truncated value and remedy, as far as known."""
 
     def __init__(self, reason: DecodeReason, detail: str) -> None:
         super().__init__(reason, detail)  # so that a child process can return it
@@ -75,7 +64,6 @@ class DecodeError(StreamsError):
 
 
 def undecodable(detail: str) -> DecodeError:
-    """Return the error about a record that is not an event."""
     return DecodeError("undecodable", detail)
 
 
@@ -89,30 +77,20 @@ class TooLargeError(StreamsError):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The reason why the broker cannot be used.
-
-    Args:
-        kind: The kind of problem.
-        reason: What is wrong; a clause without a full stop, without secrets.
-        remedy: What to do; likewise.
-        lasting: Whether a retry does not help; otherwise the problem may be temporary.
-    """
+    """Why the broker cannot be used, in clauses without a full stop and without secrets."""
 
     kind: AccessProblem
     reason: str
     remedy: str
     lasting: bool = True
+    """Whether a retry does not help."""
 
     def __str__(self) -> str:
         return f"{self.reason}; {self.remedy}"
 
 
 class KafkaAccessError(StreamsError):
-    """The broker refuses access; a retry does not help.
-
-    Args:
-        explanation: What is wrong and what to do.
-    """
+    """The broker refuses access; a retry does not help."""
 
     def __init__(self, explanation: Explanation) -> None:
         super().__init__(str(explanation))
@@ -124,13 +102,7 @@ class DeadLetterLimitError(StreamsError):
 
 
 class TokenError(StreamsError):
-    """There is no token to log in with.
-
-    Args:
-        reason: What is wrong, without any secret.
-        remedy: What to do.
-        lasting: Whether a retry does not help.
-    """
+    """There is no token to log in with; `lasting`: a retry does not help."""
 
     def __init__(self, reason: str, remedy: str, *, lasting: bool) -> None:
         super().__init__(f"{reason}; {remedy}")

@@ -35,6 +35,7 @@ NOT_KEPT: Final = ("messages", "tool calls")
 """Texts that the store keeps in a form for people only."""
 VOID_AFTER: Final = timedelta(hours=1)
 """Results of another evaluator for this long make anchors void; a fallback's are for a shorter time."""
+CHANGED: Final = "void: its evaluator has changed; judgestream anchors add enrols again"
 Candidates = dict[str, tuple[JudgeTask, float | None]]
 """Answers that could be anchors, by anchor id, with a person's score."""
 IsBad = Callable[[float | None], bool]
@@ -85,7 +86,6 @@ def worse_half(ends: tuple[float, float], *, rising: bool) -> IsBad:
 async def enrol(
     call: Session, name: str, stop: asyncio.Event, *, count: int, max_usd: float | None, yes: bool
 ) -> None:
-    """Choose answers, estimate, prompt, judge three times, and write."""
     judge, wanted = call.settings.judge, {name: call.settings.metrics[name]}
     metrics = build_metrics(call.settings.model_copy(update={"metrics": wanted}))
     endpoints = judge_endpoints(judge, os.environ, wanted)
@@ -159,14 +159,9 @@ def _scored(chosen: Candidates, results: Mapping[str, list[Scored]], is_bad: IsB
             )
 
 
-# The topic
-
-
 async def read_anchors(call: Session) -> KnownAnchors:
-    """Read the anchors of all metrics."""
     topic, known = call.settings.topics.anchors, KnownAnchors()
-    reader = await call.reader(topic)
-    await known.read(reader, topic)
+    await known.read(await call.reader(topic), topic)
     return known
 
 
@@ -178,7 +173,6 @@ async def write_anchors(call: Session, anchors: Mapping[str, Anchor | None]) -> 
 
 
 async def remove_anchors(call: Session, names: Collection[str], *, yes: bool) -> None:
-    """Remove anchors by id or metric."""
     known = (await read_anchors(call)).anchors
     gone = [key for key, one in known.items() if key in names or one.metric in names]
     if not gone:
@@ -187,9 +181,6 @@ async def remove_anchors(call: Session, names: Collection[str], *, yes: bool) ->
         raise Abort
     await write_anchors(call, dict.fromkeys(gone))
     tell(f"{len(gone)} anchors removed")
-
-
-# Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +202,8 @@ async def tell_status(call: Session, metric: str | None, *, as_json: bool) -> No
         key = json.loads(record.key or b"[]")
         if record.value is not None and len(key) > 1 and not key[3]:  # not a mark, and of the whole traffic
             saved.setdefault(key[1], {})[key[2]] = _SAVED.validate_json(zlib.decompress(record.value))
-    found = [
-        _status(name, enrolment, saved.get(name, {}))
-        for name, enrolment in sorted(known.enrolments.items())
-        if metric in (None, name)
-    ]
+    every = sorted(known.enrolments.items())
+    found = [_status(name, one, saved.get(name, {})) for name, one in every if metric in (None, name)]
     nothing = "no anchors; enrol some with judgestream anchors add --metric NAME"
     emit(found, [_line(one) for one in found] or [nothing], as_json=as_json)
 
@@ -237,18 +225,14 @@ def _status(name: str, enrolment: Enrolment, saved: Mapping[str, _Saved]) -> dic
         "enrolled_at": since.isoformat(),
         "calls": watch.calls,
         "difference": None if difference is None else difference.model_dump(include={"mean", "low", "high"}),
-        "judge": "void: its evaluator has changed; judgestream anchors add enrols again"
-        if void
-        else watch.words,
+        "judge": CHANGED if void else watch.words,
         "ids": list(enrolment.anchors),
     }
 
 
 def _line(status: Mapping[str, Any]) -> str:
-    """Return a status as text."""
     line = f"{status['metric']}: {status['judge']}; {status['anchors']} anchors ({status['known_bad']} bad)"
-    found = status["difference"]
-    if found is None:
+    if status["difference"] is None:
         return line
-    interval = f"{found['mean']:+.2f} (95%: {found['low']:+.2f} to {found['high']:+.2f})"
+    interval = "{mean:+.2f} (95%: {low:+.2f} to {high:+.2f})".format_map(status["difference"])
     return f"{line}, {status['calls']} calls, mean difference {interval}"

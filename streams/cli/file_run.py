@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -39,7 +39,7 @@ from streams.batch.sources import (
 )
 from streams.batch.tally import MetricTally, Tally
 from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped
-from streams.cli.session import opened, require_one_of
+from streams.cli.session import field_names, log_to_stderr, opened, require_one_of, settings_for_command
 from streams.errors import SettingsError
 from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import SamplingPolicy
@@ -48,12 +48,12 @@ from streams.judging.endpoints import chosen_endpoint, judge_endpoints
 from streams.judging.metrics import beyond_offline_rules, build_metric, guarded
 from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import MetricSettings
-from streams.settings.tree import Settings
 from streams.store.views.labels import Agreement
 
 MOST_EXAMPLES: Final = 3
 """Limit of printed lines that are not events."""
 MOST_WARNINGS: Final = 20
+CONCURRENCY: Final = 16
 JUDGE_TIMEOUT_SECONDS: Final = 120.0
 """Longer than a worker's: no consumer group waits."""
 
@@ -63,35 +63,40 @@ class FileRun:
     """Judges the lines of a file, writes the results and reports them; the options are of the command."""
 
     file: Path
-    form: Format | None = None
-    """Of the file, and below of the output; default: by their names."""
-    names: Sequence[str]
-    """The metrics."""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """Fields of an event and their names in the file."""
-    config: Path | None = None
-    settings: Settings | None = None
-    prompt_pack: Path | None = None
-    base_url: str | None = None
-    model: str | None = None
-    output: Path | None = None
-    written: Format | None = None
-    overwrite: bool = False
-    resume: bool = False
-    concurrency: int | None = None
-    compare: Path | None = None
-    labels: Path | None = None
-    html: Path | None = None
-    fail_under: Sequence[tuple[str, float]] = ()
-    as_json: bool = False
+    metric: Sequence[str] | None
+    map_: Sequence[str] | None
+    config: Path | None
+    prompt_pack: Path | None
+    base_url: str | None
+    model: str | None
+    output: Path | None
+    overwrite: bool
+    resume: bool
+    input_format: Format | None
+    output_format: Format | None
+    concurrency: int | None
+    fail_under: Sequence[str] | None
+    compare: Path | None
+    labels: Path | None
+    html: Path | None
+    as_json: bool
 
     def __post_init__(self) -> None:
-        self._form = format_of(self.file, self.form)
+        if self.overwrite and self.resume:
+            raise BadUsageError("--overwrite and --resume exclude each other; keep one of them")
+        log_to_stderr("warning")  # a pack's warnings
+        # Settings for Kafka are not used, so the sampling key meets each condition that others put on it.
+        without_kafka = {"JUDGESTREAM_SAMPLING__KEY": "record_key"}
+        self.settings = None if self.config is None else settings_for_command(self.config, without_kafka)
+        self.names = self._names()
+        self.fields = field_names(self.map_ or ())
+        self._thresholds = [self._threshold(one) for one in self.fail_under or ()]
+        self._form = format_of(self.file, self.input_format)
         self._judge, known = JudgeSettings(timeout_seconds=JUDGE_TIMEOUT_SECONDS), {}
         if self.settings is not None:
             self._judge, known = self.settings.judge, self.settings.metrics
-        if self.concurrency is not None:
-            self._judge = self._judge.model_copy(update={"max_in_flight": self.concurrency})
+        if self.concurrency is not None or self.settings is None:
+            self._judge = self._judge.model_copy(update={"max_in_flight": self.concurrency or CONCURRENCY})
         self._named = {name: known.get(name) or MetricSettings() for name in self.names}
         self.metrics = {name: self._metric(name, known) for name in self.names}
         self._mapped = self.settings is not None and bool(self.settings.ingest.mapping)
@@ -99,13 +104,34 @@ class FileRun:
         self._summary = Tally([MetricTally(one.name, one.score_range) for one in self.metrics.values()])
         self._kept: list[Result] = []
         """All results, if a comparison, a page or labels need them."""
-        self._written: Format = "jsonl" if self.output is None else format_of(self.output, self.written)
+        self._written: Format = "jsonl" if self.output is None else format_of(self.output, self.output_format)
         self._texts: dict[str, Texts] = {}
         """The texts of each answer by result id, if a table or a page needs them."""
         self._earlier: list[Result] = []
         """The results of --compare."""
         self._compared: list[Comparison] = []
         self._agreed: list[Agreement] = []
+
+    def _names(self) -> tuple[str, ...]:
+        if self.metric:
+            return tuple(dict.fromkeys(self.metric))
+        if self.settings is None or "metrics" not in self.settings.model_fields_set:
+            where = "" if self.config is None else f"; {self.config} names none"
+            raise BadUsageError(f"--metric is required, for example --metric coverage{where}")
+        return tuple(self.settings.metrics)
+
+    def _threshold(self, given: str) -> tuple[str, float]:
+        """Read METRIC=MEAN, or only the mean of a single metric."""
+        name, _, text = given.rpartition("=")
+        name = name or (self.names[0] if len(self.names) == 1 else "")
+        try:
+            least = float(text)
+        except ValueError:
+            problem = f"must be METRIC=MEAN, got {given!r}; write coverage=3.5"
+            raise BadUsageError(f"--fail-under {problem}") from None
+        if name not in self.names:
+            raise BadUsageError(f"--fail-under names {name!r}, which is not judged; add --metric {name}")
+        return name, least
 
     def _metric(self, name: str, known: Mapping[str, MetricSettings]) -> Metric:
         pack = self.prompt_pack
@@ -343,7 +369,7 @@ class FileRun:
                 f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3)
             )
             yield f"judging failed for all events ({reasons})"
-        for name, least in self.fail_under:
+        for name, least in self._thresholds:
             mean = next(one for one in summary.metrics if one.metric == name).scored.mean
             if mean is None or mean < least:
                 shown = "nothing was scored" if mean is None else f"the mean is {mean:.2f}"

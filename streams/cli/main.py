@@ -30,7 +30,6 @@ _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 """Click's base class of usage errors; some versions of Typer bundle their own Click."""
 
 app = typer.Typer(
-    name="judgestream",
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -119,7 +118,6 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _fail(error: Exception) -> int:
-    """Report an error; those of our packages have a message for people."""
     if isinstance(error, _CLICK_ERROR):
         return _refuse_call(error)
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -136,9 +134,6 @@ def _fail(error: Exception) -> int:
 
 def _refuse_call(error: Any) -> int:
     context = error.ctx if hasattr(error, "ctx") else None
-    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
-        typer.echo(error.format_message(), err=True)
-        return 2
     text = error.format_message().rstrip(".")
     if hasattr(error.__cause__, "errors"):  # Pydantic's, whose text omits the value
         from streams.settings.problems import describe
@@ -152,7 +147,6 @@ def _refuse_call(error: Any) -> int:
 
 
 def report(error: Exception | str, code: int, *, hint: bool = False) -> int:
-    """Print an error to stderr, with `--debug` its traceback first, and return its exit code."""
     if os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"} and sys.exc_info()[0] is not None:
         traceback.print_exc()
     elif hint:

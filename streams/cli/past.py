@@ -27,12 +27,10 @@ MAX_PROBLEMS_SHOWN = 10
 
 
 def tell(text: str) -> None:
-    """Print a message."""
     typer.echo(text, err=True)
 
 
 def agrees(question: str, *, yes: bool) -> bool:
-    """Ask whether to continue; with --yes there is no prompt."""
     if yes:
         tell(question.removesuffix("?"))
         return True
@@ -61,7 +59,6 @@ def plan_of(plan: Plan, call: Session) -> Plan:
 async def judge_past(
     call: Session, plan: Plan, stop: asyncio.Event, *, resume: str | None, yes: bool, as_json: bool
 ) -> None:
-    """Estimate, prompt, judge and report."""
     topics = call.settings.topics
     rights = [*produce_grants(topics.scores), *tail_grants(topics.scores), *tail_grants(topics.events)]
     again = ""

@@ -1,4 +1,4 @@
-"""`judgestream tail`: which records of a topic are shown, a line each, for people or as JSON."""
+"""`judgestream tail`: which records are shown, and how."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class RecordFilter:
     fields: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     max_score: int | None = None
-    """This score or a lower one."""
     since: float | None = None
     """Seconds since 1970."""
 
@@ -82,14 +81,11 @@ def _text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
 
 
 class RecordLines:
-    """Formats records for people."""
-
     def __init__(self, topics: TopicSettings) -> None:
         self._topics = topics
         self._folding = Folding()
 
     def line(self, record: Record) -> str:
-        """Return one record as one line."""
         head = f"{_moment(record):%H:%M:%S} {record.partition}@{record.offset}"
         value = record.value
         if value is None:
@@ -164,13 +160,11 @@ _WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
     "result": _result,
     "dead_letter": _dead_letter,
 }
-"""The formatter of each topic's message."""
 
 
 async def follow(
     call: Session, topic: str, wanted: RecordFilter, start: Start, show: Callable[[Record], str]
 ) -> None:
-    """Print the matching records of a topic without an end."""
     reader = await call.reader(topic)
     async with aclosing(reader.follow([topic], start=start)) as batches:
         async for batch in batches:

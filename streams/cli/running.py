@@ -15,11 +15,8 @@ from typing import Any, TypeVar
 import typer
 
 T = TypeVar("T")
-STDERR = 2
-
 SWITCH_SECONDS = 0.0005
-"""Python's thread switch interval. With the default 5 ms, a worker's fetching thread and its event loop spend
-more time waiting for each other than working."""
+"""With Python's default of 5 ms, fetching thread and event loop wait for each other more than they work."""
 
 
 class CommandError(Exception):
@@ -41,7 +38,7 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
 
     A second signal ends the process.
     """
-    faulthandler.enable(STDERR)  # a crash of a C extension leaves the stack of each thread
+    faulthandler.enable(2)  # on standard error, a crash of a C extension leaves the stack of each thread
     sys.setswitchinterval(SWITCH_SECONDS)
     # Objects loaded so far live until the end. Scanning them in each full garbage collection took a quarter
     # of the time for reading a record.
@@ -76,7 +73,6 @@ async def until(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
 
 
 async def cancel(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks and wait for their end."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -94,8 +90,8 @@ def emit_each(values: Iterable[Any], lines: Iterable[str], *, as_json: bool) -> 
 
 
 def json_text(value: Any) -> str:
-    """Return JSON as text that standard output can encode, also with lone surrogates."""
-    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace").decode()
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates
 
 
 def help_without_command(context: typer.Context) -> None:

@@ -43,23 +43,22 @@ T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
 DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
 """Shows tracebacks; a variable of the command line, not a setting."""
-WITHOUT_KAFKA = {"JUDGESTREAM_SAMPLING__KEY": "record_key"}
-"""With which a file is judged: values that meet each condition which other settings put on Kafka's."""
 START_TIMEOUT_SECONDS = 20.0
 """How long to try before reporting that no broker answers."""
 MAX_TOPICS_SHOWN = 50
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Records up to this size are read and sent; a broker's default limit is far lower."""
 
-SETTINGS_FILE = "The settings file (YAML)."
-CONFIG = Option(None, "--config", "-c", metavar="FILE", help=SETTINGS_FILE)
-REQUIRED_CONFIG = Option(..., "--config", "-c", metavar="FILE", help=SETTINGS_FILE)
-STORE_CONFIG = Option(None, "--config", "-c", metavar="FILE", help="Settings file: store and access.")
+CONFIG = Option(None, "--config", "-c", metavar="FILE", help="The settings file (YAML).")
+REQUIRED_CONFIG = Option(..., "--config", "-c", metavar="FILE", help="The settings file (YAML).")
 STORE = Option(None, "--store", "-s", metavar="FILE", help="The store's file; default: store.path.")
 _SERVERS = "Brokers; default: those of the settings."
 BROKERS = Option(None, "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help=_SERVERS)
 JSON = Option(False, "--json", help="Print the result as JSON.")
 JSON_LINES = Option(False, "--json", help="Print JSON, one object per line.")
+AGENTS = Option("intake,judge,monitor", metavar="NAMES", help="Agents, separated by commas.")
+_FIELD = "The name (or JMESPath) of a field in FILE, as in question=prompt; repeatable."
+MAP = Option(None, "--map", metavar="FIELD=NAME", help=_FIELD)
 YES = Option(False, "--yes", "-y", help="Do not prompt.")
 ONLY_METRIC = Option(None, "--metric", "-m", metavar="NAME", help="Only this metric.")
 ONLY_LABEL = Option(None, metavar="NAME=VALUE", help="Only with this label; repeatable.")
@@ -73,7 +72,6 @@ class Session:
     config: Path | None = None
 
     def run(self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine until it ends or a signal stops it."""
         from aiokafka.errors import KafkaError
 
         from streams.kafka.access.errors import explain
@@ -103,7 +101,6 @@ class Session:
 
     @asynccontextmanager
     async def producer(self, grants: Sequence[Grant], **options: Any) -> AsyncIterator[AIOKafkaProducer]:
-        """Open an idempotent producer."""
         from aiokafka import AIOKafkaProducer
 
         from streams.kafka.access.access import client_options
@@ -135,7 +132,7 @@ class Session:
             yield send
 
     async def _start(self, client: Any, grants: Sequence[Grant]) -> None:
-        """Check the rights, which a client's own errors do not name, and start it, or explain the failure."""
+        """Check the rights first, because a client's own errors do not name them."""
         from aiokafka.client import AIOKafkaClient
         from aiokafka.errors import KafkaError
 
@@ -166,7 +163,6 @@ class Session:
             raise CommandError(f"no Kafka broker answers at {where}; {hint}") from error
 
     def require_topic(self, topic: str, known: Iterable[str]) -> None:
-        """Refuse a missing topic, with the existing ones."""
         names = sorted(known)
         if topic in names:
             return
@@ -176,13 +172,11 @@ class Session:
         raise CommandError(f"there is no topic {topic!r} at {servers}; it has {shown}")
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
-        """Open the verdict store for reading."""
         from streams.store.database import StoreReader
 
         return StoreReader(self.settings.store.path).snapshot()
 
     def metrics(self) -> dict[str, Metric]:
-        """Build the metrics of the settings."""
         from streams.judging.metrics import build_metrics
 
         try:
@@ -216,13 +210,11 @@ class Session:
         return found
 
     def require_store(self, remedy: str) -> None:
-        """Refuse to start without a store."""
         path = self.settings.store.path
         if not path.is_file():
             raise BadUsageError(f"there is no store at {path}; run a worker with --agents store, {remedy}")
 
     def log_as_worker(self) -> None:
-        """Log as the settings say, for a command that runs until it is stopped."""
         from streams.telemetry.logs import set_up_logs, settings_masker
 
         set_up_logs(self.settings.telemetry, masker=settings_masker(self.settings, os.environ))
@@ -245,7 +237,6 @@ def session(config: Path | None, brokers: str | None = None, store: Path | None 
 
 
 def warn_of_deprecated(settings: Settings) -> None:
-    """Log a warning for each setting under a former name."""
     import structlog
 
     for warning in settings.deprecated:
@@ -253,7 +244,6 @@ def warn_of_deprecated(settings: Settings) -> None:
 
 
 def log_to_stderr(level: Any, masker: Any = None) -> None:
-    """Log from a level on to standard error, such as a prompt pack's warnings."""
     from streams.settings.outputs import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
 
@@ -266,7 +256,6 @@ def environment() -> dict[str, str]:
 
 
 def settings_for_command(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
-    """Load the settings; without a file, from the environment and defaults alone."""
     try:
         return _load(path, overrides)
     except SettingsError as error:
@@ -304,10 +293,8 @@ def _obstacles(settings: Settings) -> list[str]:
 
     problems: list[str] = []
     if "metrics" not in settings.model_fields_set:
-        problems.append(
-            "metrics: is required (got nothing); add a metric, for example coverage: {when: "
-            "{has: [reference]}}"
-        )
+        example = "coverage: {when: {has: [reference]}}"
+        problems.append(f"metrics: is required (got nothing); add a metric, for example {example}")
 
     def tried(work: Callable[[], T]) -> T | None:
         try:
@@ -330,7 +317,6 @@ def _obstacles(settings: Settings) -> list[str]:
 
 
 def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:
-    """Return the problems of settings as one error."""
     count = len(error.problems)
     what = "1 problem" if count == 1 else f"{count} problems"
     where = f"{what} in the settings ({'the environment' if path is None else path}):"
@@ -338,7 +324,7 @@ def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:
 
 
 def chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[Name, ...]:
-    """Return the names that an option gives, in the order of all known ones."""
+    """Return the given names in the order of all known ones."""
     given = {name.strip() for name in names if name.strip()}
     if not given or given.difference(known):
         got = ", ".join(sorted(given.difference(known))) or "none"
@@ -347,7 +333,6 @@ def chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[
 
 
 def require_one_of(option: str, name: str, known: Collection[str], remedy: str = "") -> None:
-    """Refuse a name that is not known, with the one that resembles it."""
     if name in known:
         return
     close = [f"did you mean {one}?" for one in get_close_matches(name, known, n=1)]

@@ -13,33 +13,24 @@ from typer import Exit, Option, echo, style
 
 from judge.text.printable import printable
 from streams.cli.running import emit, run_until_stopped, until
-from streams.cli.session import JSON, REQUIRED_CONFIG, chosen, environment, log_to_stderr, session
+from streams.cli.session import AGENTS, JSON, REQUIRED_CONFIG, chosen, environment, log_to_stderr, session
 
 if TYPE_CHECKING:
     from streams.doctor.findings import Diagnosis
     from streams.kafka.topics.table import WantedTopic
 
 TELL_SECONDS = 10.0
-"""How often the failures that are being retried are printed."""
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "not tried": "bright_black"}
 _WIDTH = 9
 
 
 def doctor(
     config: Path = REQUIRED_CONFIG,
-    agents: str = Option("intake,judge,monitor", metavar="NAMES", help="Agents, separated by commas."),
-    workers: int | None = Option(
-        None, min=1, help="Number of workers; default: the group's current members."
-    ),
-    skip: list[str] | None = Option(
-        None, metavar="CHECK", help="Skip a check; repeatable (verdict costs money)."
-    ),
-    timeout_seconds: float = Option(
-        10.0, "--timeout", min=0.1, max=600, metavar="SECONDS", help="Time limit of each reply but verdicts."
-    ),
-    wait_seconds: float = Option(
-        0.0, "--wait", min=0, max=86_400, metavar="SECONDS", help="Retry temporary failures so long."
-    ),
+    agents: str = AGENTS,
+    workers: int | None = Option(None, min=1, help="How many; default: the group's current members."),
+    skip: list[str] | None = Option(None, metavar="CHECK", help="Skip it; repeatable (verdict costs money)."),
+    timeout: float = Option(10.0, min=0.1, max=600, metavar="SECONDS", help="For each reply but verdicts."),
+    wait: float = Option(0.0, min=0, max=86_400, metavar="SECONDS", help="Retry temporary failures so long."),
     as_json: bool = JSON,
 ) -> None:
     """Test everything a worker needs: settings, secrets, broker, topics, rights, judge, verdicts, clock.
@@ -65,10 +56,10 @@ def doctor(
         diagnosis = Diagnosis(tuple(bad_settings("settings", "", problem) for problem in error.problems))
     else:
         examination = Examination(
-            settings, env=env, agents=names, skip=skipped, timeout_seconds=timeout_seconds, workers=workers
+            settings, env=env, agents=names, skip=skipped, timeout_seconds=timeout, workers=workers
         )
         work = examination.run_until_well
-        found = run_until_stopped(lambda stop: until(stop, work(wait_seconds, on_trouble=_teller())))
+        found = run_until_stopped(lambda stop: until(stop, work(wait, on_trouble=_teller())))
         if found is None:
             raise Exit(130)
         diagnosis = found

@@ -14,10 +14,12 @@ from urllib.parse import urlsplit
 from typer import Abort, Argument, Option, echo, prompt
 
 from streams.cli.running import BadUsageError
-from streams.cli.session import require_one_of
+from streams.cli.session import YES, require_one_of
 
 _CONDITION: Final = re.compile(r"([a-z_&]+)\| ")
 """The start of a template's line that stands only under conditions."""
+CONTAIN: Final = "Your events contain: reference (a known good answer), pages (cited), both or neither"
+JUDGES: Final = "The judge: offline (rules, free), a model of OpenAI's, or MODEL@URL"
 USD_A_DAY: Final = 5.0
 NEW_KAFKA: Final = "new"
 OFFLINE: Final = "offline"
@@ -38,6 +40,11 @@ METRICS: Final = {
     "neither": ("answer_relevance",),
 }
 """What events contain besides question and answer, and the metrics that fit."""
+EVENT: Final[Mapping[str, Any]] = {
+    "event_id": "1",
+    "question": "How long does the lamp's battery last?",
+    "answer": "The battery lasts 12 hours. Evidence: [Page 2]",
+}
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "coverage": {"reference": "The lamp's battery lasts 12 hours."},
     "relevance": {"context": {"Page-1": "The lamp weighs 340 g.", "Page-2": "A full charge lasts 12 hours."}},
@@ -49,18 +56,11 @@ def init(
     folder: Path = Argument(Path(), metavar="FOLDER", help="Folder for the files."),
     kafka: str | None = Option(None, metavar="HOST:PORT", help="Your brokers; `new`: in the compose file."),
     topic: str | None = Option(None, metavar="NAME", help="The topic with your answers."),
-    comes: str | None = Option(
-        None,
-        "--with",
-        metavar="WHAT",
-        help="Your events contain: reference (a known good answer), pages (cited), both, neither.",
-    ),
-    judge: str | None = Option(
-        None, metavar="MODEL", help="offline (rules, free), a model of OpenAI's, or MODEL@URL."
-    ),
+    comes: str | None = Option(None, "--with", metavar="WHAT", help=CONTAIN),
+    judge: str | None = Option(None, metavar="MODEL", help=JUDGES),
     usd_per_day: float | None = Option(None, metavar="USD", min=0.01, help="Budget per day."),
     rate: float | None = Option(None, metavar="SHARE", min=0, max=1, help="Share of the answers to judge."),
-    yes: bool = Option(False, "--yes", "-y", help="Do not prompt; use defaults for missing flags."),
+    yes: bool = YES,
 ) -> None:
     """Write commented settings, their tests, a compose file and a sample event, from five questions or flags.
 
@@ -68,10 +68,8 @@ def init(
     """
     there = [str(folder / name) for name in FILES if (folder / name).exists()]
     if there:
-        raise BadUsageError(
-            f"{', '.join(there)}: already exists, so nothing was written; "
-            "name another folder (judgestream init FOLDER) or move it away"
-        )
+        remedy = "name another folder (judgestream init FOLDER) or move it away"
+        raise BadUsageError(f"{', '.join(there)}: already exists, so nothing was written; {remedy}")
 
     def ask(given: Any, question: str, default: Any) -> Any:
         return given if given is not None else default if yes else _asked(question, default)
@@ -81,10 +79,9 @@ def init(
 
     kafka = str(ask(kafka, f"Your Kafka, as host:port ({NEW_KAFKA}: one in the compose file)", NEW_KAFKA))
     topic = str(ask(topic, "The topic with your answers", "qa.events"))
-    contain = "Your events contain: reference (a known good answer), pages (cited), both or neither"
-    comes = str(ask(comes, contain, "both"))
+    comes = str(ask(comes, CONTAIN, "both"))
     require_one_of("--with", comes, METRICS)
-    judge = str(ask(judge, "The judge: offline (rules, free), a model of OpenAI's, or MODEL@URL", OFFLINE))
+    judge = str(ask(judge, JUDGES, OFFLINE))
     model, _, address = judge.partition("@")
     base_url = f"http://127.0.0.1:{JUDGE_PORT}/v1" if judge == OFFLINE else address or OPENAI_BASE_URL
     is_free = is_loopback(urlsplit(base_url).hostname or "")  # without cost per token
@@ -133,9 +130,8 @@ def _asked(question: str, default: Any) -> Any:
     except Abort:
         if sys.stdin.isatty():
             raise
-        raise BadUsageError(
-            "standard input ended early; set the other answers by flags, or add --yes for defaults"
-        ) from None
+        remedy = "set the other answers by flags, or add --yes for defaults"
+        raise BadUsageError(f"standard input ended early; {remedy}") from None
 
 
 def _texts(metrics: Sequence[str], flags: set[str], values: Mapping[str, Any]) -> dict[str, str]:
@@ -152,16 +148,10 @@ def _texts(metrics: Sequence[str], flags: set[str], values: Mapping[str, Any]) -
     from streams.settings.tree import Settings
 
     model = OFFLINE_MODEL if "offline" in flags else values["model"]
-    filled = {
-        name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()
-    }
-    filled |= {
-        "kafka_port": str(KAFKA_PORT),
-        "judge_port": str(JUDGE_PORT),
-        "version": version("judgestream"),
-    }
-    quoted = {"servers": values["servers"], "topic": values["topic"], "url": values["url"], "model": model}
-    in_yaml = filled | {name: json.dumps(value) for name, value in quoted.items()}
+    every = {"kafka_port": KAFKA_PORT, "judge_port": JUDGE_PORT, "version": version("judgestream"), **values}
+    filled = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in every.items()}
+    quoted = {name: json.dumps(values[name]) for name in ("servers", "topic", "url")}
+    in_yaml = filled | quoted | {"model": json.dumps(model)}
     try:
         endpoint = EndpointSettings(name="primary", base_url=values["url"], model=model)
         if "paid" in flags:
@@ -172,13 +162,9 @@ def _texts(metrics: Sequence[str], flags: set[str], values: Mapping[str, Any]) -
         invalid = EndpointSettings if error.title == "EndpointSettings" else Settings
         problems = "\n".join(f"  {line}" for line in explain(error, invalid))
         raise BadUsageError(f"these answers result in invalid settings:\n{problems}") from None
-    event: dict[str, Any] = {
-        "event_id": "1",
-        "question": "How long does the lamp's battery last?",
-        "answer": "The battery lasts 12 hours. Evidence: [Page 2]",
-    }
+    event = dict(EVENT)
     for metric in metrics:
-        event.update(TEXTS.get(metric, {}))
+        event |= TEXTS.get(metric, {})
     event["labels"] = {"app": "support", "model": "small-2", "prompt_version": "v7"}
     return {
         SETTINGS: settings,

@@ -13,45 +13,32 @@ from typing import TYPE_CHECKING, Any, Literal
 from typer import Argument, Option, echo
 
 from judge.text.printable import printable
-from streams.cli.running import BadUsageError, CommandError, json_text
-from streams.cli.session import BROKERS, CONFIG, Session, field_names, opened, session
+from streams.cli.running import BadUsageError, CommandError, emit
+from streams.cli.session import BROKERS, CONFIG, MAP, Session, field_names, opened, session
 
 if TYPE_CHECKING:
     from streams.batch.sources import Format
     from streams.intake.trial import TrialOutcome
     from streams.kafka.record import Record
-    from streams.settings.tree import Settings
 
-DEFAULT_RECORDS = 10
 FormatName = Literal["json", "otlp", "csv", "parquet"]
 MAX_FILE_BYTES = 256 * 1024 * 1024
 READ_SECONDS = 10.0
 """How long to wait for a topic that has fewer records."""
 SHOWN_CHARS = 300
+DECISION = ("problem", "kept", "probability", "stratum", "metrics")
 _TABLES: Mapping[str, Format] = {"csv": "csv", "parquet": "parquet"}
 
 
 def map_(
-    file: Path | None = Argument(
-        None, metavar="FILE", help="JSON lines, a JSON array, CSV, Parquet, or OTLP; `-`: standard input."
-    ),
+    file: Path | None = Argument(None, metavar="FILE", help="As for `judge`, or OTLP; `-`: standard input."),
     topic: str | None = Option(None, "--topic", "-t", help="A topic; its newest records are read."),
     config: Path | None = CONFIG,
-    format_: FormatName | None = Option(
-        None, "--format", help="Default: of --config, else by name or first bytes."
-    ),
-    fields: list[str] | None = Option(
-        None, "--map", metavar="FIELD=NAME", help="As for `judge`; repeatable."
-    ),
-    number: int | None = Option(
-        None, "--number", "-n", min=1, help=f"Default: {DEFAULT_RECORDS} records, all of an OTLP file."
-    ),
+    format_: FormatName | None = Option(None, "--format", help="Default: of --config, else by content."),
+    fields: list[str] | None = MAP,
+    number: int | None = Option(None, "--number", "-n", min=1, help="Default: 10 records, all of OTLP."),
     bootstrap_servers: str | None = BROKERS,
-    as_json: bool = Option(
-        False,
-        "--json",
-        help="Print JSON, one object per line: of OTLP the event, else also record and decision.",
-    ),
+    as_json: bool = Option(False, "--json", help="Print JSON lines: of OTLP the event, else also decisions."),
 ) -> None:
     """Show each record's mapped event, its sampling decision and the metrics that judge it.
 
@@ -78,11 +65,12 @@ def map_(
         form = format_of(file, _TABLES.get(format_ or ""))
         as_table = form in _TABLES
         otlp = not as_table and is_otlp(content)
-        records = whole_or_lines(content) if otlp else _rows(file, content, form, names, settings)
+        mapped = bool(settings.ingest.mapping)
+        records = whole_or_lines(content) if otlp else _rows(file, content, form, names, mapped=mapped)
     else:
-        records, unread = call.run(lambda _: _newest(call, str(topic), number or DEFAULT_RECORDS))
+        records, unread = call.run(lambda _: _newest(call, str(topic), number or 10))
         otlp = is_otlp(next((record.value for record in records if record.value), b""))
-    limit = number if otlp or number else DEFAULT_RECORDS
+    limit = number if otlp or number else 10
     found = names_of(records[0].value or b"") if records and not otlp else ()
     mapping = dict(settings.ingest.mapping) | expressions(names, found)
     settings = settings.model_copy(update={"ingest": settings.ingest.model_copy(update={"mapping": mapping})})
@@ -108,14 +96,14 @@ def _content(file: Path) -> bytes:
 
 
 def _rows(
-    file: Path, content: bytes, form: Format, names: Mapping[str, str], settings: Settings
+    file: Path, content: bytes, form: Format, names: Mapping[str, str], *, mapped: bool
 ) -> list[Record]:
     from streams.batch.sources import read_lines
     from streams.kafka.record import Record
 
     if form not in _TABLES:
         form = "json" if content.lstrip()[:1] == b"[" else "jsonl"
-    lines = read_lines(BytesIO(content), form, str(file), None if settings.ingest.mapping else names)
+    lines = read_lines(BytesIO(content), form, str(file), None if mapped else names)
     if form not in _TABLES:
         return [Record(value=line.value) for line in lines]
     # As `judge` does, a row without an id gets that of its line.
@@ -149,30 +137,16 @@ def _show(outcomes: Iterable[TrialOutcome], *, otlp: bool, as_json: bool) -> Non
         if otlp and outcome.event is None:
             without[outcome.problem or ""] += 1
             hints |= dict.fromkeys(outcome.hints)
-        if not as_json:
-            for line in _lines(outcome):
-                echo(line)
-        elif not otlp:
-            echo(json_text(_as_json(outcome)))
-        elif outcome.event is not None:
-            echo(outcome.event.model_dump_json(exclude_none=True))
+        value = outcome.event and outcome.event.model_dump(mode="json", exclude_none=True)
+        if not otlp:
+            decision = {name: getattr(outcome, name) for name in DECISION}
+            value = {"record": outcome.before, "event": value} | decision
+        if not as_json or value is not None:
+            emit(value, _lines(outcome), as_json=as_json)
     for problem, count in without.items():
         echo(f"{count} without an event: {printable(problem, SHOWN_CHARS)}", err=True)
     for hint in hints:
         echo(f"to have content recorded, {hint}", err=True)
-
-
-def _as_json(outcome: TrialOutcome) -> dict[str, Any]:
-    event = outcome.event
-    return {
-        "record": outcome.before,
-        "event": None if event is None else event.model_dump(mode="json", exclude_none=True),
-        "problem": outcome.problem,
-        "kept": outcome.kept,
-        "probability": outcome.probability,
-        "stratum": outcome.stratum,
-        "metrics": list(outcome.metrics),
-    }
 
 
 def _lines(outcome: TrialOutcome) -> Iterator[str]:

@@ -21,9 +21,7 @@ MAX_PROBLEMS_SHOWN = 10
 
 def produce(
     file: Path = Argument(..., metavar="FILE", help="JSON lines; `-` reads standard input."),
-    topic: str | None = Option(
-        None, "--topic", "-t", help="Default: topics.events of --config, else qa.events."
-    ),
+    topic: str | None = Option(None, "--topic", "-t", help="Default: topics.events of the settings."),
     rate: float | None = Option(None, "--rate", "-r", metavar="R", help="Records per second."),
     key_field: str = Option("event_id", metavar="NAME", help="The field to use as the record's key."),
     bootstrap_servers: str | None = BROKERS,
@@ -57,12 +55,8 @@ def produce(
 
 
 class _Sender:
-    """Sends lines and counts the outcomes."""
-
     def __init__(self, topic: str, key_field: str, rate: float | None) -> None:
-        self.confirmed = 0
-        self.refused = 0
-        self.without_key = 0
+        self.confirmed = self.refused = self.without_key = 0
         self.problems: list[str] = []
         self._topic, self._key_field, self._rate = topic, key_field, rate
         self._room = asyncio.Semaphore(MAX_UNCONFIRMED)
@@ -72,8 +66,7 @@ class _Sender:
         from streams.kafka.topics.grants import produce_grants
 
         async with call.producer(produce_grants(self._topic), linger_ms=5) as producer:
-            # A metadata request that names a topic may create it or wait for it; the list of all topics does
-            # not.
+            # Unlike the list of all topics, a metadata request that names one may create it or wait for it.
             call.require_topic(self._topic, (await producer.client.fetch_all_metadata()).topics())
             await self._send_all(producer, lines, stop)
             interrupted = stop.is_set()
@@ -87,9 +80,8 @@ class _Sender:
 
         started, sent, number = time.monotonic(), 0, 0
         source = bounded_lines(lines, "the file")
+        blocks = lines is sys.stdin.buffer
         while not stop.is_set():
-            # Read in a thread: standard input may block.
-            blocks = lines is sys.stdin.buffer
             line = await asyncio.to_thread(next, source, b"") if blocks else next(source, b"")
             if not line:
                 return
@@ -131,9 +123,7 @@ class _Sender:
 
 
 def tail(
-    topic: str | None = Option(
-        None, "--topic", "-t", help="Default: topics.scores of --config, else qa.scores."
-    ),
+    topic: str | None = Option(None, "--topic", "-t", help="Default: topics.scores of the settings."),
     from_beginning: bool = Option(False, "--from-beginning", help="Start with the oldest record."),
     metric: str | None = ONLY_METRIC,
     label: list[str] | None = ONLY_LABEL,
@@ -143,9 +133,7 @@ def tail(
     since: str | None = Option(None, help="Start time: 15m, 24h, 2026-03-14, or RFC 3339."),
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,
-    as_json: bool = Option(
-        False, "--json", help="Print JSON, one object per record, with key, headers and place."
-    ),
+    as_json: bool = Option(False, "--json", help="Print JSON lines, with key, headers and place."),
 ) -> None:
     """Follow a topic until Ctrl-C, one line per record.
 

@@ -13,30 +13,20 @@ from streams.cli.session import BROKERS, CONFIG, JSON, YES, session
 
 
 def replay(
-    from_: str | None = Option(
-        None, "--from", metavar="TIME", help="Start, by record timestamps (RFC 3339)."
-    ),
+    from_: str | None = Option(None, "--from", metavar="TIME", help="Start, by record timestamps."),
     to: str | None = Option(None, metavar="TIME", help="End; default: now."),
     events: Path | None = Option(None, metavar="FILE", help="Judge the events of a file (as for `judge`)."),
-    incident: str | None = Option(
-        None, metavar="ID", help="Judge the events of an incident (or latest) with its metrics and parts."
-    ),
+    incident: str | None = Option(None, metavar="ID", help="Judge an incident's events (or of the latest)."),
     dead_letters: bool = Option(False, "--dead-letters", help="Resend the originals of dead letters."),
-    metric: list[str] | None = Option(
-        None, "--metric", "-m", metavar="NAME", help="One of the settings; repeatable; default: all."
-    ),
+    metric: list[str] | None = Option(None, "--metric", "-m", help="Repeatable; default: all."),
     pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),
     endpoint: str | None = Option(None, metavar="NAME", help="The only one; default: as in the settings."),
-    rate: float | None = Option(
-        None, "--rate", "-r", metavar="R", help="Maximum results (or records) per second."
-    ),
+    rate: float | None = Option(None, "--rate", "-r", metavar="R", help="Results or records per second."),
     max_usd: float | None = Option(None, metavar="USD", help="Stop before exceeding this cost."),
     share: float = Option(0.2, metavar="S", help="Share of the limits of judge and endpoints to use."),
     resume: str | None = Option(None, metavar="ID", help="Resume a replay; use the same options."),
     reason: list[str] | None = Option(None, metavar="REASON", help="Only such dead letters; repeatable."),
-    topic: list[str] | None = Option(
-        None, "--topic", "-t", metavar="NAME", help="Only dead letters of this topic; repeatable."
-    ),
+    topic: list[str] | None = Option(None, "--topic", "-t", help="Only dead letters of this one."),
     yes: bool = YES,
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,
@@ -108,7 +98,6 @@ def _moment(option: str, text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadUsageError(
-            f"{option} must be a time as in RFC 3339, got {text!r}; for example 2026-11-21T20:00:00Z"
-        ) from None
+        problem = f"must be a time as in RFC 3339, got {text!r}; for example 2026-11-21T20:00:00Z"
+        raise BadUsageError(f"{option} {problem}") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

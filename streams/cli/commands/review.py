@@ -57,10 +57,8 @@ async def _serve(call: Session, port: int, who: str | None, stop: asyncio.Event,
         open_paths=(),
     )
     if not listening.guarded:
-        raise BadUsageError(
-            f"review.host: {wanted.host} can be reached by others; set review.basic_auth, or listen on "
-            "127.0.0.1"
-        )
+        remedy = "set review.basic_auth, or listen on 127.0.0.1"
+        raise BadUsageError(f"review.host: {wanted.host} can be reached by others; {remedy}")
     name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
     async with call.sending(settings.topics.labels) as send:
         explorer = open_explorer(settings)
@@ -71,9 +69,7 @@ async def _serve(call: Session, port: int, who: str | None, stop: asyncio.Event,
 
 @labels_app.command("import")
 def import_labels(
-    file: Path = Argument(
-        ..., metavar="FILE", help="CSV with a header, or JSON lines; `-` reads standard input."
-    ),
+    file: Path = Argument(..., metavar="FILE", help="CSV with a header, or JSON lines; `-`: standard input."),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     bootstrap_servers: str | None = BROKERS,
@@ -133,14 +129,10 @@ def agreement(config: Path | None = CONFIG, store: Path | None = STORE, as_json:
 
 
 def calibrate(
-    results: Path | None = Argument(
-        None, metavar="[RESULTS]", help="Of `judgestream judge -o`; default: the store."
-    ),
+    results: Path | None = Argument(None, metavar="[RESULTS]", help="Of `judge -o`; default: the store."),
     labels: Path | None = Option(None, help="People's scores (event_id, score; metric, who, probability)."),
     score_column: str = Option("score", metavar="NAME", help="The column of --labels with people's scores."),
-    pass_from: float | None = Option(
-        None, metavar="SCORE", help="Compare pass (from this score) and fail with true and false."
-    ),
+    pass_from: float | None = Option(None, metavar="SCORE", help="Compare pass (from it) with true."),
     random: bool = Option(False, "--random", help="The labelled answers are a random sample of RESULTS."),
     config: Path | None = CONFIG,
     store: Path | None = STORE,

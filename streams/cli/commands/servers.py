@@ -20,6 +20,8 @@ from typer import Exit, Option, echo
 
 from streams.cli.running import BadUsageError, CommandError, emit, run_until_stopped
 from streams.cli.session import (
+    AGENTS,
+    CONFIG,
     JSON,
     REQUIRED_CONFIG,
     Session,
@@ -41,15 +43,11 @@ if TYPE_CHECKING:
     from streams.settings.outputs import TelemetrySettings, TlsSettings
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
-MOST_BYTES = 65_536
-AGAIN_SECONDS = 0.2
-MAX_EVENTS = 10_000_000
-DEFAULT_AGENTS = "intake,judge,monitor"
 
 
 def worker(
     config: Path = REQUIRED_CONFIG,
-    agents: str = Option(DEFAULT_AGENTS, metavar="NAMES", help="Agents to run, separated by commas."),
+    agents: str = AGENTS,
 ) -> None:
     """Run the service: read events, sample, judge, publish verdicts, detect drops.
 
@@ -79,9 +77,7 @@ def worker(
 
 def broker(
     port: int = Option(9092, "--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks a free one."),
-    topic: list[str] | None = Option(
-        None, "--topic", "-t", metavar="NAME:PARTITIONS", help="A topic; repeatable."
-    ),
+    topic: list[str] | None = Option(None, "--topic", "-t", metavar="NAME:PARTITIONS", help="Repeatable."),
     as_json: bool = JSON,
 ) -> None:
     """Run an in-memory Kafka broker on loopback until SIGTERM or Ctrl-C.
@@ -124,25 +120,20 @@ def offline_judge(
 def _topic(text: str) -> tuple[str, int]:
     name, _, count = text.rpartition(":")
     if not name or not count.isascii() or not count.isdigit() or not 1 <= int(count) <= 10_000:
-        raise BadUsageError(
-            f"--topic must be NAME:PARTITIONS with 1 to 10000 partitions, got {text!r}; for "
-            "example qa.events:4"
-        )
+        got = f"got {text!r}; for example qa.events:4"
+        raise BadUsageError(f"--topic must be NAME:PARTITIONS with 1 to 10000 partitions, {got}")
     return name, int(count)
 
 
 def _serve(build: Callable[[], Any], port: int, tell: Callable[[Any], None]) -> None:
-    """Run a server until a signal."""
 
     async def serve(stop: Any) -> None:
         server = build()
         try:
             await server.start()
         except OSError as error:
-            raise CommandError(
-                f"cannot listen on 127.0.0.1:{port}: {error.strerror or error}; choose another --port, "
-                "or 0 for a free one"
-            ) from error
+            why = f"{error.strerror or error}; choose another --port, or 0 for a free one"
+            raise CommandError(f"cannot listen on 127.0.0.1:{port}: {why}") from error
         try:
             tell(server)
             await stop.wait()
@@ -153,9 +144,7 @@ def _serve(build: Callable[[], Any], port: int, tell: Callable[[Any], None]) -> 
 
 
 def health(
-    config: Path | None = Option(
-        None, "--config", "-c", metavar="FILE", help="The worker's settings; default: the environment."
-    ),
+    config: Path | None = CONFIG,
     ready: bool = Option(False, "--ready", help="Check readiness (/readyz), not liveness (/healthz)."),
     wait: float = Option(0.0, metavar="SECONDS", min=0, max=86_400, help="Ask again for this long."),
     timeout_seconds: float = Option(3.0, min=0.1, max=60, help="Time limit of one request."),
@@ -173,26 +162,22 @@ def health(
     while (problem := _problem(telemetry, path, timeout_seconds, named=config is not None)) is not None:
         if time.monotonic() >= deadline:
             raise CommandError(f"{problem} (waited {wait:g} s)" if wait else problem)
-        time.sleep(AGAIN_SECONDS)
+        time.sleep(0.2)
     echo("ready" if ready else "alive")
 
 
 def _problem(telemetry: TelemetrySettings, path: str, timeout_seconds: float, *, named: bool) -> str | None:
     """Return why the worker is not alive or ready; None if it is."""
     host, port = WILDCARDS.get(telemetry.host, telemetry.host), telemetry.port
-    connection = (
-        http.client.HTTPConnection(host, port, timeout=timeout_seconds)
-        if telemetry.tls is None
-        else http.client.HTTPSConnection(
-            host, port, timeout=timeout_seconds, context=_unverified(telemetry.tls)
-        )
-    )
+    connection = http.client.HTTPConnection(host, port, timeout=timeout_seconds)
+    if telemetry.tls is not None:
+        tls = _unverified(telemetry.tls)
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout_seconds, context=tls)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
-        status, body = response.status, response.read(MOST_BYTES)
+        status, body = response.status, response.read(65_536)
     except (OSError, http.client.HTTPException) as error:
-        # The system's error text names the cause: connection refused, timed out.
         where = "" if named else "; if the worker listens elsewhere, name its settings (--config FILE)"
         return f"no answer from {path} at port {port}: {error}{where}"
     finally:
@@ -219,18 +204,12 @@ def _reasons(body: bytes) -> str:
 
 
 def demo(
-    events: int | None = Option(
-        None, "--events", "-n", metavar="N", min=1, max=MAX_EVENTS, help="Stop after N events."
-    ),
+    events: int | None = Option(None, "--events", "-n", min=1, max=10_000_000, help="Stop after so many."),
     events_file: Path | None = Option(None, metavar="FILE", help="Serve these events (JSON lines) once."),
-    metric: list[str] | None = Option(
-        None, "--metric", "-m", metavar="NAME", help="Repeatable; default: coverage and relevance."
-    ),
+    metric: list[str] | None = Option(None, "--metric", "-m", help="Default: coverage and relevance."),
     judge_latency_seconds: float = Option(0.0, metavar="S", min=0, max=600, help="Of the offline judge."),
     model: str | None = Option(None, metavar="NAME", help="Ask this model instead of the offline judge."),
-    base_url: str | None = Option(
-        None, metavar="URL", help="Its address; default: OPENAI_BASE_URL, else OpenAI's."
-    ),
+    base_url: str | None = Option(None, metavar="URL", help="Default: OPENAI_BASE_URL, else OpenAI's."),
     max_usd: float = Option(0.5, metavar="USD", min=0.01, max=10_000, help="Stop at this cost."),
     as_json: bool = Option(False, "--json", help="Print only the summary, as JSON."),
 ) -> None:

@@ -23,7 +23,6 @@ from streams.cli.session import (
     ONLY_LABEL,
     ONLY_METRIC,
     STORE,
-    STORE_CONFIG,
     Session,
     session,
 )
@@ -35,15 +34,13 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS = 4_000
 MAX_ITEM_CHARS = 300
 GATE_CODES: Final = {"no worse": 0, "worse": 1, "not yet": 3}
-GATE_SECONDS: Final = 120
-"""A gate may run longer than a page's query."""
-EXPORT_SECONDS = 24 * 3600
-"""An export may run longer than a page's query."""
+GATE_SECONDS, EXPORT_SECONDS = 120, 24 * 3600
+"""These may run longer than a page's query."""
 
 
 def show(
     event_id: str = Argument(..., metavar="EVENT_ID", help="An event id or a result id."),
-    config: Path | None = STORE_CONFIG,
+    config: Path | None = CONFIG,
     store: Path | None = STORE,
     as_json: bool = JSON_LINES,
 ) -> None:
@@ -58,20 +55,16 @@ def show(
         one = None if found else verdicts.one(snapshot, event_id)
     found = found or ([] if one is None else [one])
     if not found:
-        raise CommandError(
-            f"the store has no verdict on {printable(event_id, 200)}; was it sampled, and is it "
-            "within store.keep_days?"
-        )
+        asked = "was it sampled, and is it within store.keep_days?"
+        raise CommandError(f"the store has no verdict on {printable(event_id, 200)}; {asked}")
     emit_each(found, _event_lines(found), as_json=as_json)
 
 
 def _event_lines(found: list[dict[str, Any]]) -> Iterator[str]:
     result = found[0]["result"]
-    labels = " ".join(
-        f"{printable(name, 40)}={printable(value, 80)}" for name, value in result["labels"].items()
-    )
+    labels = [f"{printable(name, 40)}={printable(value, 80)}" for name, value in result["labels"].items()]
     yield f"event {printable(result['event_id'], 200)}, answered {result['times']['occurred_at']}"
-    yield f"labels {labels or 'none'}"
+    yield f"labels {' '.join(labels) or 'none'}"
     texts: dict[str, str] = next((one["texts"] for one in found if one["texts"] is not None), {})
     if not texts:
         yield "(the store has no texts of this event)"
@@ -115,15 +108,11 @@ def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
 
 
 def incident(
-    incident_id: str | None = Argument(
-        None, metavar="[ID]", help="The incident, one of its alerts, or latest; default: list all."
-    ),
-    config: Path | None = STORE_CONFIG,
+    incident_id: str | None = Argument(None, metavar="[ID]", help="Or an alert's, or latest; default: all."),
+    config: Path | None = CONFIG,
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
-    rejudge: bool = Option(
-        False, "--rejudge", help="Also judge old answers again, for a new word: product, judge or both."
-    ),
+    rejudge: bool = Option(False, "--rejudge", help="Judge old answers again, for a word on the cause."),
     as_json: bool = JSON,
 ) -> None:
     """Print an incident: what fell, the likely cause, examples, and what to do next.
@@ -138,9 +127,7 @@ def incident(
     call = session(config, store=store)
     with call.snapshot() as snapshot:
         if incident_id is None and rejudge:
-            raise BadUsageError(
-                "--rejudge needs an incident; for example: judgestream incident latest --rejudge"
-            )
+            raise BadUsageError("--rejudge needs an incident; as in: judgestream incident latest --rejudge")
         if incident_id is None:
             listed = [summary_of(one) | {"card": card(one)} for one in known_incidents(snapshot)]
             emit_each(listed, _listed(listed), as_json=as_json)
@@ -161,7 +148,6 @@ def incident(
 
 
 async def _rejudge(call: Session, incident: Incident) -> None:
-    """Ask the monitor for another word on an incident's drops of all answers."""
     from streams.monitoring.burst import has_word
     from streams.monitoring.forwarder import DEMAND
 
@@ -197,12 +183,10 @@ def compare(
     margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
     alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
     by: str | None = Option(None, metavar="LABEL", help="Also stratify by this label, such as the app."),
-    cluster: str | None = Option(
-        None, metavar="LABEL", help="Answers with one value of it, such as the user, count once."
-    ),
+    cluster: str | None = Option(None, metavar="LABEL", help="Answers of one value (one user) count once."),
     since: str | None = Option(None, help="Start time, fixed over all looks: 2026-03-14 or RFC 3339."),
     evaluator: str | None = Option(None, metavar="FINGERPRINT", help="Only scores of this evaluator."),
-    config: Path | None = STORE_CONFIG,
+    config: Path | None = CONFIG,
     store: Path | None = STORE,
     as_json: bool = JSON,
 ) -> None:
@@ -230,7 +214,7 @@ def compare(
 
 
 def explore(
-    config: Path | None = STORE_CONFIG,
+    config: Path | None = CONFIG,
     store: Path | None = STORE,
     port: int = Option(8081, "--port", "-p", min=0, max=65535, help="Port; 0 picks a free one."),
     follow: bool = Option(False, "--follow", help="Update the store from the topics, as its only writer."),
@@ -276,9 +260,7 @@ def export(
     form: Literal["csv", "jsonl", "parquet"] = Option("jsonl", "--format", "-f", help="Output format."),
     output: Path | None = Option(None, "--output", "-o", metavar="FOLDER", help="Folder for a file per day."),
     from_topics: bool = Option(False, "--from-topics", help="Read the topics instead of the store."),
-    views: Literal["duckdb", "clickhouse"] | None = Option(
-        None, help="Only print SQL to read the files or topic."
-    ),
+    views: Literal["duckdb", "clickhouse"] | None = Option(None, help="Only print SQL to read them."),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     bootstrap_servers: str | None = BROKERS,
@@ -314,7 +296,6 @@ def export(
 
 @contextmanager
 def _source(settings: Settings, *, from_topics: bool) -> Iterator[Path]:
-    """Yield the path of the settings' store, or of a temporary store filled from the topics."""
     from tempfile import TemporaryDirectory
 
     if not from_topics:
