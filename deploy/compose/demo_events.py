@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 import time
 
-from streams.demo.events import Cycle, endless_records, load_questions
+from streams.demo.events import load_questions, own_records
 
-CYCLE = Cycle(good_seconds=1200, worse_seconds=1200, recovered_seconds=2400)
-"""Longer than in `judgestream demo`: Prometheus looks at minutes and hours."""
+SLOWER = 30
+"""Quality falls and recovers so many times slower than in `judgestream demo`: Prometheus looks at hours."""
 
 
 def main(events_per_second: float) -> None:
     """Print at a steady rate, so that an event's time is the time at which it is sent."""
     started = time.monotonic()
-    records = endless_records(load_questions(), CYCLE, lambda: time.monotonic() - started)
+    records = own_records(load_questions(), None, lambda: (time.monotonic() - started) / SLOWER)
     for number, record in enumerate(records):
         time.sleep(max(started + number / events_per_second - time.monotonic(), 0.0))
         sys.stdout.buffer.write(record.value + b"\n")

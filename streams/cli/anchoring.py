@@ -20,8 +20,7 @@ from schemas import ANCHOR, Anchor, JudgeTask, Scored
 from schemas.anchor import FIRST_JUDGEMENTS
 from streams.batch.engine import Batch, open_judges
 from streams.batch.plan import Estimate
-from streams.cli.past import agrees, tell
-from streams.cli.running import BadUsageError, CommandError, emit
+from streams.cli.running import BadUsageError, CommandError, agrees, emit, tell
 from streams.cli.session import Session
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metrics

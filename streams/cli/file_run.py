@@ -38,7 +38,7 @@ from streams.batch.sources import (
     unmapped,
 )
 from streams.batch.tally import MetricTally, Tally
-from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped
+from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped, tell
 from streams.cli.session import field_names, log_to_stderr, opened, require_one_of, settings_for_command
 from streams.errors import SettingsError
 from streams.intake.reading.decode import JsonReader
@@ -136,10 +136,8 @@ class FileRun:
     def _metric(self, name: str, known: Mapping[str, MetricSettings]) -> Metric:
         pack = self.prompt_pack
         if pack is not None and len(self.names) > 1:
-            raise BadUsageError(
-                f"--prompt-pack belongs to one metric, got {len(self.names)}; name packs in the "
-                "metrics of --config"
-            )
+            remedy = "name packs in the metrics of --config"
+            raise BadUsageError(f"--prompt-pack belongs to one metric, got {len(self.names)}; {remedy}")
         if pack is None:
             names = list(dict.fromkeys((*metric_names(), *known)))
             require_one_of("--metric", name, names, "any other name needs --prompt-pack")
@@ -152,13 +150,9 @@ class FileRun:
             self._earlier = list(read_results(self.compare))
         labels = [] if self.labels is None else read_human_labels(self.labels)
         if self.output is not None:
-            self._results = open_results(
-                self.output,
-                self._written,
-                source=None if str(self.file) == "-" else self.file,
-                overwrite=self.overwrite,
-                resume=self.resume,
-            )
+            source = None if str(self.file) == "-" else self.file
+            again = {"overwrite": self.overwrite, "resume": self.resume}
+            self._results = open_results(self.output, self._written, source=source, **again)
         with opened(self.file, progress=True) as handle:
             lines = read_lines(handle, self._form, str(self.file), None if self._mapped else self.fields)
             run_until_stopped(lambda stop: self._judge_lines(lines, stop))
@@ -174,7 +168,7 @@ class FileRun:
     async def _judge_lines(self, lines: Iterable[Line], stop: asyncio.Event) -> None:
         earlier = [] if self._results is None else self._results.earlier
         if earlier:
-            typer.echo(f"{len(earlier)} results of an earlier run are kept", err=True)
+            tell(f"{len(earlier)} results of an earlier run are kept")
         for result in earlier:
             if result.metric in self.metrics:
                 self._take(result)
@@ -198,7 +192,7 @@ class FileRun:
         work = self._work(names, whole)
         self._texts = work.texts
         for name, meant in () if self.fields or self._mapped else misspelt(names)[:MOST_WARNINGS]:
-            typer.echo(f"warning: {printable(name)!r} is not a field; did you mean {meant}?", err=True)
+            tell(f"warning: {printable(name)!r} is not a field; did you mean {meant}?")
         try:
             every = lines if first is None else chain([first], lines)
             async with contextlib.aclosing(batch.run(work.of(every))) as outcomes:
@@ -208,13 +202,13 @@ class FileRun:
             for one in self._summary.metrics if batch.end == "done" else ():
                 if one.metric in whole and not one.results:
                     why = "judges conversations, and no event has a conversation_id"
-                    typer.echo(f"left out: {one.metric} {why}", err=True)
+                    tell(f"left out: {one.metric} {why}")
         finally:
             sys.stdout.flush()
             self._summary.lines = work.counted.records
             hint = unmapped(names, self.fields) if names and not self._mapped else ""
             if hint and 2 * self._summary.invalid.total() > self._summary.lines:
-                typer.echo(f"hint: {hint}", err=True)
+                tell(f"hint: {hint}")
 
     def _work(self, names: Sequence[str], whole: Sequence[str]) -> FileWork:
         settings = self.settings
@@ -223,17 +217,12 @@ class FileRun:
         max_event_bytes = MAX_LINE_BYTES
         if settings is not None:
             mapping, max_event_bytes = settings.ingest.mapping | mapping, settings.ingest.max_event_bytes
-        single, conversations = (
-            Selector(
-                SamplingPolicy(),
-                [Route(name) for name in self.metrics if (name in whole) == joins],
-                self.metrics,
-            )
-            for joins in (False, True)
-        )
+        routes = [Route(name) for name in self.metrics]
+        single = [one for one in routes if one.metric not in whole]
+        together = [one for one in routes if one.metric in whole]
         return FileWork(
-            single=single,
-            whole=conversations,
+            single=Selector(SamplingPolicy(), single, self.metrics),
+            whole=Selector(SamplingPolicy(), together, self.metrics),
             reader=JsonReader(max_event_bytes=max_event_bytes, mapping=mapping),
             source="stdin" if str(self.file) == "-" else self.file.name,
             done=frozenset() if self._results is None else self._results.done,
@@ -250,9 +239,9 @@ class FileRun:
             return
         count = self._summary.invalid.total()
         if count < MOST_EXAMPLES:
-            typer.echo(f"error: line {outcome.number}: {outcome.problem}", err=True)
+            tell(f"error: line {outcome.number}: {outcome.problem}")
         elif count == MOST_EXAMPLES:
-            typer.echo("error: further lines that are not events are counted below", err=True)
+            tell("error: further lines that are not events are counted below")
         self._summary.invalid[outcome.problem.partition(":")[0][:60]] += 1
 
     def _take(self, result: Result) -> None:
@@ -269,11 +258,9 @@ class FileRun:
             before = [one.evaluator for one in earlier if one.metric == metric.metric]
             models = sorted({one.model for one in before})
             if models and metric.fingerprints - {one.fingerprint for one in before}:
-                typer.echo(
-                    f"warning: {metric.metric}: earlier results are of another judge or prompt "
-                    f"({', '.join(models)}); add --overwrite to judge all again",
-                    err=True,
-                )
+                others = f"of another judge or prompt ({', '.join(models)})"
+                remedy = "add --overwrite to judge all again"
+                tell(f"warning: {metric.metric}: earlier results are {others}; {remedy}")
 
     @contextlib.asynccontextmanager
     async def _endpoints(
@@ -284,9 +271,8 @@ class FileRun:
         wanted: Mapping[str, MetricSettings] = {}
         if self.config is not None and self.base_url is None and named:
             if self.model is not None:
-                raise BadUsageError(
-                    f"--model {self.model} with --config needs --base-url; or name it in {self.config}"
-                )
+                remedy = f"needs --base-url; or name it in {self.config}"
+                raise BadUsageError(f"--model {self.model} with --config {remedy}")
             endpoints, wanted = judge_endpoints(self._judge, os.environ, self._named), self._named
         else:
             try:
@@ -297,7 +283,7 @@ class FileRun:
                 raise BadUsageError(str(error).replace("OPENAI_BASE_URL", name)) from error
             endpoints = () if chosen is None else (chosen,)
         for endpoint in endpoints:
-            typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
+            tell(f"judge: {printable(endpoint.model)} at {endpoint.base_url}")
         if endpoints or wanted:
             yield endpoints, wanted
             return
@@ -307,12 +293,11 @@ class FileRun:
         for problem in beyond_offline_rules(self.metrics):
             raise BadUsageError(f"--metric {problem}; {remedy}")
         rules = f"{OFFLINE_MODEL}, offline rules without a language model"
-        typer.echo(f"judge: {rules} ({remedy} for a real one)", err=True)
+        tell(f"judge: {rules} ({remedy} for a real one)")
         async with OfflineJudge() as server:
             yield (EndpointSettings(name="offline", base_url=server.base_url, model=OFFLINE_MODEL),), {}
 
     def _tell(self) -> None:
-        """Print the summary."""
         if self.as_json:
             told = self._summary.as_json()
             if self._compared:
@@ -350,7 +335,7 @@ class FileRun:
                 written = f"{summary.results} results were written before" if results is None else kept
                 raise CommandError("; ".join(filter(None, (summary.outage, written))))
             if kept is not None:
-                typer.echo(kept, err=True)
+                tell(kept)
             raise typer.Exit(130)
         if results is not None and summary.all_failed:
             results.leave()

@@ -22,7 +22,7 @@ from streams.cli.commands.replay import replay
 from streams.cli.commands.review import calibrate, labels_app, review
 from streams.cli.commands.servers import broker, demo, health, offline_judge, worker
 from streams.cli.commands.verdicts import compare, explore, export, incident, show
-from streams.cli.running import BadUsageError, CommandError, help_without_command
+from streams.cli.running import BadUsageError, CommandError, help_without_command, tell
 from streams.cli.session import DEBUG_VARIABLE
 from streams.errors import BadFilterError, SettingsError, StreamsError
 
@@ -151,5 +151,5 @@ def report(error: Exception | str, code: int, *, hint: bool = False) -> int:
         traceback.print_exc()
     elif hint:
         error = f"{error} (run again with {DEBUG_VARIABLE}=1 to see where)"
-    typer.echo(f"error: {error}", err=True)
+    tell(f"error: {error}")
     return code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -17,26 +16,13 @@ from judge.text.printable import printable
 from streams.batch.plan import Plan, begun_at, new_id
 from streams.batch.replay import Replay, ReplayReport
 from streams.batch.sources import Line, format_of, read_lines
-from streams.cli.running import BadUsageError, CommandError, emit
+from streams.cli.running import BadUsageError, CommandError, agrees, emit, tell
 from streams.cli.session import Session, opened
 from streams.errors import SettingsError, StreamsError
 from streams.kafka.dead_letters import Matches, Query, select, send_again
 from streams.kafka.topics.grants import produce_grants, tail_grants
 
 MAX_PROBLEMS_SHOWN = 10
-
-
-def tell(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-def agrees(question: str, *, yes: bool) -> bool:
-    if yes:
-        tell(question.removesuffix("?"))
-        return True
-    if not sys.stdin.isatty():
-        raise BadUsageError(f"{question} add --yes to run without a prompt")
-    return typer.confirm(question, err=True)
 
 
 def plan_of(plan: Plan, call: Session) -> Plan:

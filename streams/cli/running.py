@@ -89,6 +89,20 @@ def emit_each(values: Iterable[Any], lines: Iterable[str], *, as_json: bool) -> 
         typer.echo(line)
 
 
+def tell(text: str) -> None:
+    """Print a message to standard error: the output may be JSON."""
+    typer.echo(text, err=True)
+
+
+def agrees(question: str, *, yes: bool) -> bool:
+    if yes:
+        tell(question.removesuffix("?"))
+        return True
+    if not sys.stdin.isatty():
+        raise BadUsageError(f"{question} add --yes to run without a prompt")
+    return typer.confirm(question, err=True)
+
+
 def json_text(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates

@@ -7,13 +7,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from judge.metrics.registry import score_ranges
-from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Source, Unscored
+from schemas import RESULT, Alert, DeadLetter, JudgeTask, Result, Scored, Source
 from streams.errors import StoreError
 from streams.kafka.topics.table import message_of
 from streams.monitoring.statistics.estimators import WeightedSums
@@ -45,14 +46,12 @@ class Accounts:
         self._sampled: set[_Place] = set()
         self._tasks: set[str] = set()
         self._tasks_aside: set[_Place] = set()
-        self.results: dict[str, Scored | Unscored | Failed] = {}
-        """By id, in the order in which they came."""
+        self.results: dict[str, Result] = {}
         self._statuses: Counter[str] = Counter()
         self.alerts: dict[str, Alert] = {}
         self.tokens = Counter(dict.fromkeys(_USED, 0))
         self.cost_usd: float | None = None
         self.first_verdict_seconds: float | None = None
-        """Time from the start to the first result."""
 
     async def run(self, consumer: Any) -> None:
         """Read a started aiokafka consumer of all the demo's topics until cancelled."""
@@ -77,7 +76,7 @@ class Accounts:
             # An unreadable record is not counted, so the accounting identity fails and shows the fault.
             _log.exception("%s %s@%s has an unknown format", record.topic, record.partition, record.offset)
 
-    def add(self, message: JudgeTask | Scored | Unscored | Failed | DeadLetter | Alert) -> None:
+    def add(self, message: JudgeTask | Result | DeadLetter | Alert) -> None:
         match message:
             case JudgeTask():
                 self._sampled.add(_place(message.source))
@@ -91,7 +90,7 @@ class Accounts:
             case _ if message.result_id not in self.results:
                 self._add_result(message)
 
-    def _add_result(self, result: Scored | Unscored | Failed) -> None:
+    def _add_result(self, result: Result) -> None:
         self.results[result.result_id] = result
         self._statuses[result.status] += 1
         if self.first_verdict_seconds is None:
@@ -127,15 +126,12 @@ class Accounts:
         }
 
     def halves(self, metric: str, half_way: float) -> tuple[WeightedSums, WeightedSums]:
-        """Return a metric's weighted sums before and from a position on."""
         sides: tuple[list[Scored], list[Scored]] = [], []
         for result in self.results.values():
             if isinstance(result, Scored) and result.metric == metric:
                 sides[self._positions.get(_place(result.source), 0) >= half_way].append(result)
-        before, after = (
-            WeightedSums.of((one.amount, one.sampling.probability) for one in side) for side in sides
-        )
-        return before, after
+        before, after = ([(one.amount, one.sampling.probability) for one in side] for side in sides)
+        return WeightedSums.of(before), WeightedSums.of(after)
 
 
 def _place(source: Source | DeadLetter) -> _Place:
@@ -151,7 +147,6 @@ class Incidents:
     page: str | None = None
     """The worker's page with the explorer; None before it listens."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=score_ranges)
-    """Lowest and highest score of each metric."""
     reports: dict[str, IncidentReport] = field(default_factory=dict)
 
     @property
@@ -160,12 +155,10 @@ class Incidents:
         return group(self.accounts.alerts.values())
 
     def card(self, incident: Incident) -> Sequence[str]:
-        """Return the lines on an incident."""
         link = None if self.page is None else f"{self.page}/explore/incident/{incident.incident_id}"
         return card(incident, self.reports.get(incident.incident_id), link)
 
     def headline(self, incident: Incident) -> str:
-        """Return one line, with the cause if it is known."""
         report = self.reports.get(incident.incident_id)
         return title(incident) if report is None else headline(report)
 
@@ -187,13 +180,10 @@ class Incidents:
     def _report(self, incidents: Sequence[Incident], results: int = 0) -> bool:
         """Report on incidents; return False if the store cannot be read or has fewer results."""
         labels = self.store.product_labels
-        try:
-            with StoreReader(self.store.path).snapshot() as snapshot:
-                if results and Filtered(snapshot, Filter()).count() < results:
-                    return False
+        with suppress(StoreError), StoreReader(self.store.path).snapshot() as snapshot:
+            if not results or Filtered(snapshot, Filter()).count() >= results:
                 for one in incidents:
                     report = report_on(snapshot, one, ranges=self.ranges, product_labels=labels)
                     self.reports[one.incident_id] = report
-        except StoreError:
-            return False
-        return True
+                return True
+        return False

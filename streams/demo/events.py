@@ -23,21 +23,15 @@ MODELS: Mapping[str, float] = {"atlas-large": 0.65, "atlas-small": 0.8, "boreali
 """The product's models, with their share of bad answers after the bad deployment."""
 TENANTS: Mapping[str, float] = {"gold": 0.1, "silver": 0.3, "bronze": 0.6}
 """The product's customers, with their share of the traffic."""
-GOOD_PROMPT_VERSION = "v7"
-WORSE_PROMPT_VERSION = "v8"
-
 EVERY = 100
 """One in this many events is undecodable and one unroutable."""
 UNDECODABLE_AT = 37
 UNROUTABLE_AT = 73
-
 GOOD_SECONDS, WORSE_SECONDS, RECOVERED_SECONDS = 20.0, 45.0, 60.0
 """The endless demo serves good answers first, then worse and good ones in turn."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question with answers of known quality."""
-
     app: str
     question: str
     reference: str
@@ -47,14 +41,11 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class DemoRecord(NamedTuple):
-    """The next record of the events topic."""
-
     key: bytes | None
     value: bytes
 
 
 def load_questions() -> tuple[Question, ...]:
-    """Read the packaged questions."""
     text = resources.files("streams.demo").joinpath("questions.jsonl").read_bytes()
     return tuple(msgspec.json.decode(line, type=Question) for line in text.splitlines() if line.strip())
 
@@ -64,6 +55,11 @@ def make_record(
 ) -> DemoRecord:
     """Return event number `index`; `occurred_at` is the time of the answer, with its offset from UTC."""
     event_id = f"demo-{index:06d}"
+    if index % EVERY == UNDECODABLE_AT:
+        cut_off = f'{{"event_id": "{event_id}", "question": "cut off in the mid'.encode()  # its producer died
+        unknown = _json({"event_id": event_id, "query": "a field of another name"})
+        values = (cut_off, unknown, b"\x80\x04\x95 not JSON at all \xff")
+        return DemoRecord(None, values[index // EVERY % len(values)])
     lap, place = divmod(index, len(questions))
     order = sorted(range(len(questions)), key=lambda number: _share(f"order {lap} {number}"))
     question = questions[order[place]]
@@ -84,14 +80,9 @@ def make_record(
             "app": question.app,
             "tenant": _tenant(_share(f"tenant {index}")),
             "model": model,
-            "prompt_version": WORSE_PROMPT_VERSION if worse else GOOD_PROMPT_VERSION,
+            "prompt_version": "v8" if worse else "v7",
         },
     }
-    if index % EVERY == UNDECODABLE_AT:
-        cut_off = f'{{"event_id": "{event_id}", "question": "cut off in the mid'.encode()  # its producer died
-        unknown = _json({"event_id": event_id, "query": "a field of another name"})
-        values = (cut_off, unknown, b"\x80\x04\x95 not JSON at all \xff")
-        return DemoRecord(None, values[index // EVERY % len(values)])
     if index % EVERY == UNROUTABLE_AT:
         # A chat without reference and pages: no metric can judge it.
         del event["reference"], event["context"]
@@ -104,8 +95,7 @@ def _tenant(share: float) -> str:
 
 
 def _share(what: str) -> float:
-    """Return a number in [0, 1) derived from a text."""
-    return int.from_bytes(hashlib.sha256(what.encode()).digest()[:7]) / 2**56
+    return int.from_bytes(hashlib.sha256(what.encode()).digest()[:7]) / 2**56  # in [0, 1)
 
 
 def _json(value: Any) -> bytes:
@@ -113,7 +103,6 @@ def _json(value: Any) -> bytes:
 
 
 def is_worse(seconds: float) -> bool:
-    """Return whether the endless demo serves worse answers, this time after its first event."""
     since = seconds - GOOD_SECONDS
     return since >= 0 and since % (WORSE_SECONDS + RECOVERED_SECONDS) < WORSE_SECONDS
 

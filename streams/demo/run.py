@@ -15,19 +15,31 @@ from typing import Any, Final, Literal
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from prometheus_client import CollectorRegistry
 
-from judge.chat import OFFLINE_MODEL
+from judge.chat import OFFLINE_MODEL, ChatMessage, ChatRequest
+from judge.errors import EventError, JudgeUnavailableError
 from judge.metrics.registry import score_ranges
 from judge.offline.server import OfflineJudge
 from streams.demo.accounting import POSITION_HEADER, Accounts, Incidents
 from streams.demo.events import DemoRecord, file_records, load_questions, own_records
 from streams.demo.screen import View, summary
-from streams.demo.stage import MAX_TOKENS, WORKER_AGENTS, DemoPlan, ask_once, demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import DemoError
-from streams.settings.judge import EndpointSettings
+from streams.judging.endpoints import may_cost, open_chat, price_of
+from streams.kafka.topics.table import AGENTS, AgentName, topic_uses
+from streams.settings.judge import EndpointSettings, JudgeSettings
+from streams.settings.metrics import default_metrics
 from streams.settings.tree import Settings
 from streams.worker.run import Running, run_worker
 
+WORKER_AGENTS: Final[tuple[AgentName, ...]] = (*AGENTS, "store")
+PARTITIONS: Final = 4
+JUDGE_PATIENCE_SECONDS: Final = 30.0
+LIVE_RATE: Final = 20.0
+PAID_RATE: Final = 2.0
+"""Events per second with a real judge."""
+PAID_BOUNDED_RATE: Final = 10.0
+MAX_TOKENS: Final = 1_000_000
+"""The limit for a judge whose price is not known."""
 TICK_SECONDS: Final = 0.25
 STALLED_SECONDS: Final = 60.0
 """Time without progress after which a bounded demo stops with an error."""
@@ -42,11 +54,55 @@ POLL_SECONDS: Final = 0.02
 HEAD_START: Final = 60
 """Events that the endless demo sends at once."""
 MAX_RECORD_BYTES: Final = 15 * 1024 * 1024
-
-
 Display = Callable[[View], None]
 """Shows the current state; called a few times per second."""
 End = Literal["interrupted", "limit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoPlan:
+    """The options of a demo."""
+
+    events: int | None
+    """None: until stopped."""
+    lines: Sequence[bytes] | None
+    """Events to use instead of the demo's own."""
+    endpoint: EndpointSettings | None
+    """None: the offline judge."""
+    judge_latency_seconds: float
+    started: float
+    """Start of the process on the monotonic clock."""
+    metrics: Sequence[str] = ()
+    """Empty: the two built-in ones."""
+    max_usd: float = 0.5
+    """The budget if the judge's price is known."""
+
+    @property
+    def rate(self) -> float | None:
+        """Events per second; None: as fast as the worker."""
+        if self.endpoint is None:
+            return LIVE_RATE if self.events is None else None
+        return PAID_RATE if self.events is None else PAID_BOUNDED_RATE
+
+    @property
+    def counts_cost(self) -> bool:
+        return self.endpoint is not None and price_of(self.endpoint) is not None
+
+    @property
+    def limit(self) -> str:
+        """What ends the demo early, in words."""
+        if self.counts_cost:
+            return f"${self.max_usd:.2f} (--max-usd)"
+        return f"{MAX_TOKENS:,} tokens"
+
+    @property
+    def note(self) -> str:
+        if self.endpoint is None:
+            return "rules, no language model; --model NAME asks a real one"
+        cost = "calls cost money; " if may_cost(self.endpoint) else ""
+        if not self.counts_cost:
+            cost += "no price is known, so cost is not counted; "
+        return f"{cost}stops at {self.limit}; at most {self.rate:g} events/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +138,6 @@ async def run_demo(plan: DemoPlan, display: Display, stop: asyncio.Event) -> End
 
 
 class _Demo:
-    """One run."""
-
     def __init__(self, plan: DemoPlan, display: Display, settings: Settings) -> None:
         self._plan, self._display, self._settings = plan, display, settings
         self._sent = 0
@@ -189,7 +243,6 @@ class _Demo:
                 raise DemoError(f"no progress for {patience:.0f} s: {what}; {reason}")
 
     def _refresh(self) -> None:
-        """Bring the view up to date."""
         view = self._view
         view.seconds = time.monotonic() - self._plan.started
         if self._running.done():
@@ -206,7 +259,6 @@ class _Demo:
         return self._plan.endpoint is not None and self._accounts.spent_tokens >= MAX_TOKENS
 
     def _skipped(self) -> int:
-        """Return the worker's own count of events not sampled."""
         return int(self._view.status.get("events", {}).get("skipped", 0))
 
     def _unfinished(self) -> int:
@@ -245,3 +297,55 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def demo_settings(
+    *,
+    endpoint: EndpointSettings,
+    bootstrap_servers: str = "localhost:9092",
+    judge_latency_seconds: float = 0.0,
+    store_path: Path | None = None,
+    metrics: Sequence[str] = (),
+    max_usd: float | None = None,
+) -> Settings:
+    """Return the settings of the demo's worker: one machine, unequal sampling rates, None: no budget."""
+    usual = default_metrics()
+    gold = {"name": "gold", "when": {"tenant": "gold"}, "rate": 1.0}
+    kafka = {"bootstrap_servers": bootstrap_servers, "group_id": "judgestream-demo", "start": "earliest"}
+    document: dict[str, Any] = {
+        "kafka": kafka,
+        "sampling": {"default_rate": 0.5, "rules": [gold]},
+        "judge": {
+            "endpoints": [endpoint],
+            "timeout_seconds": judge_latency_seconds + JUDGE_PATIENCE_SECONDS,
+            "max_in_flight": 64,
+            "budget": "none" if max_usd is None else {"usd_per_day": max_usd},
+        },
+        "monitor": {"baseline_samples": 40, "labels": ["app", "model"]},
+        "telemetry": {"port": 0, "labels": ["app", "model", "prompt_version"], "log_level": "warning"},
+        **({} if store_path is None else {"store": {"path": store_path}}),
+        **({"metrics": {name: usual.get(name, {}) for name in metrics}} if metrics else {}),
+    }
+    return Settings.model_validate(document)
+
+
+def demo_topics(settings: Settings) -> dict[str, int]:
+    """Return the demo's topics with their partitions."""
+    return {use.name: PARTITIONS for use in topic_uses(settings, WORKER_AGENTS)}
+
+
+async def ask_once(endpoint: EndpointSettings) -> None:
+    """Ask the judge for a word, to learn before the start whether it answers."""
+    chat = open_chat(endpoint, JudgeSettings(timeout_seconds=JUDGE_PATIENCE_SECONDS))
+    asked = ChatMessage("user", "Reply with the word: ready")
+    try:
+        await chat.complete(ChatRequest((asked,), max_output_tokens=16))
+    except EventError:
+        return  # it answers, though not this question: a reasoning model needs more than 16 tokens
+    except JudgeUnavailableError as error:
+        remedy = "check that it runs, --base-url and the network"
+        if error.kind == "rate_limited":
+            remedy = "wait a minute, or check the account's limits"
+        raise DemoError(f"{error}; {remedy}") from error
+    finally:
+        await chat.close()

@@ -20,17 +20,12 @@ from streams.monitoring.statistics.estimators import WeightedSums
 
 Scale = tuple[float, float]
 BARS: Final = "▁▂▃▄▅▆▇█"
-FEWEST_VERDICTS: Final = 5
-"""Minimum verdicts of a part."""
 LINE_SECONDS: Final = 2.0
-_ROWS_PER_PART: Final = 6
-"""The terminal's rows for each part of the traffic in the table."""
+_EVENTS: Final = ("read", "undecodable", "unroutable", "skipped", "sampled")
 
 
 @dataclass(slots=True)
 class View:
-    """What a display shows."""
-
     accounts: Accounts
     incidents: Incidents
     ranges: Mapping[str, Scale]
@@ -39,7 +34,6 @@ class View:
     judge_note: str
     page: str = "starting the worker ..."
     seconds: float = 0.0
-    """Since the start."""
     trouble: str | None = None
     """Why there are no verdicts at present, with the remedy."""
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -51,7 +45,6 @@ class View:
 
     @property
     def flow(self) -> str:
-        """The counts of all records."""
         counts = self.accounts.balance(0)
         return (
             f"{self.seconds:.0f} s: read {counts['read']}, sampled {counts['sampled']}, "
@@ -59,50 +52,40 @@ class View:
         )
 
     def series(self, metric: str) -> Mapping[str, Any]:
-        """Return the state of a metric's whole traffic."""
-        whole = (
-            one for one in self.status.get("series", ()) if not one["labels"] and one["metric"] == metric
-        )
+        every = self.status.get("series", ())
+        whole = (one for one in every if not one["labels"] and one["metric"] == metric)
         return next(whole, {"metric": metric})
 
 
-def screen(view: View, *, width: int, height: int) -> RenderableType:
+def screen(view: View, width: int, height: int) -> RenderableType:
     """Lay out the view for a terminal; what is below its last row is not shown."""
+    judge, note = (printable(view.judge), "bold"), (f" ({view.judge_note})", "dim")
     top = [
-        Text.assemble(
-            ("judgestream demo", "bold"),
-            "  judge ",
-            (printable(view.judge), "bold"),
-            (f" ({view.judge_note})", "dim"),
-        ),
+        Text.assemble(("judgestream demo", "bold"), "  judge ", judge, note),
         Text(f"Ctrl-C stops  {view.broker}", style="dim"),
         Text(view.page, style="dim"),
         Text(view.flow),
         Text(_cost(view.accounts), style="dim"),
     ]
-    verdicts = [
-        _verdict(one, view.ranges.get(one["metric"], (0, 5))) for one in view.status.get("verdicts", ())
-    ]
+    shown = view.status.get("verdicts", ())
+    verdicts = [_verdict(one, view.ranges.get(one["metric"], (0, 5))) for one in shown]
     if not verdicts and view.trouble is None:
         verdicts = [Text("waiting for the first verdict ...", style="dim")]
     for line in (*top, *verdicts):
         line.truncate(width, overflow="ellipsis")
-    rule, rows = Rule(style="dim"), _rows(view, height // _ROWS_PER_PART)
-    return Group(*top, rule, _table(view, rows, width), *_alarms(view, 2 * width), rule, *verdicts)
+    rule, table = Rule(style="dim"), _table(view, width, most_parts=height // 6)
+    return Group(*top, rule, table, *_alarms(view, 2 * width), rule, *verdicts)
 
 
-def _rows(view: View, most_parts: int) -> list[Mapping[str, Any]]:
-    """Return the series of the whole traffic, and of its worst parts."""
+def _table(view: View, width: int, most_parts: int) -> Table:
+    """Draw the series of the whole traffic, and of its worst parts with at least 5 verdicts."""
     parts = [
         part
         for part in view.status.get("series", ())
-        if part["labels"] and part["recent"] is not None and part["scored"] >= FEWEST_VERDICTS
+        if part["labels"] and part["recent"] is not None and part["scored"] >= 5
     ]
     parts.sort(key=lambda part: (_share(part["recent"], view.ranges[part["metric"]]), str(part["labels"])))
-    return [view.series(metric) for metric in view.ranges] + parts[:most_parts]
-
-
-def _table(view: View, rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+    rows = [view.series(metric) for metric in view.ranges] + parts[:most_parts]
     table = Table(box=None, padding=(0, 2, 0, 0), expand=False, header_style="dim")
     for heading in ("answers", "now", "95% interval", "at first", "over time"):
         is_text = heading in {"answers", "over time"}
@@ -160,17 +143,18 @@ def _verdict(verdict: Mapping[str, Any], ends: Scale) -> Text:
     score = Text("-", style="magenta")
     if verdict["score"] is not None:
         score = Text(f"{verdict['score']:g}", _colour(verdict["score"], ends))
-    labels = " ".join(
-        printable(verdict["labels"][name], 14) for name in ("app", "model") if name in verdict["labels"]
-    )
+    labels = " ".join(printable(verdict["labels"].get(name, ""), 14) for name in ("app", "model")).strip()
     reason = (printable(verdict["reason"], 300), "magenta" if verdict["score"] is None else "dim")
     return Text.assemble(score, (f" {verdict['metric']:<9} ", "dim"), f"{labels:<24} ", reason)
 
 
 def _cost(accounts: Accounts) -> str:
-    cost = "no price known" if accounts.cost_usd is None else f"${accounts.cost_usd:.4f}"
     spent, cached, out = (accounts.tokens[f"{name}_tokens"] for name in ("input", "cached", "output"))
-    return f"tokens in {spent:,} (cached {cached:,}) out {out:,}  {cost}"
+    return f"tokens in {spent:,} (cached {cached:,}) out {out:,}  {_usd(accounts.cost_usd)}"
+
+
+def _usd(cost: float | None) -> str:
+    return "no price known" if cost is None else f"${cost:.4f}"
 
 
 def _mean(mean: float | None, ends: Scale, unknown: str = "-") -> Text:
@@ -190,12 +174,7 @@ def _colour(score: float, ends: Scale) -> str:
 def live(console: Console) -> Iterator[Callable[[View], None]]:
     """Draw views on the whole terminal, and restore the terminal at the end."""
     with Live(console=console, screen=True, auto_refresh=False, transient=True) as drawing:
-
-        def draw(view: View) -> None:
-            size = console.size
-            drawing.update(screen(view, width=size.width, height=size.height), refresh=True)
-
-        yield draw
+        yield lambda view: drawing.update(screen(view, *console.size), refresh=True)
 
 
 class PlainDisplay:
@@ -207,7 +186,6 @@ class PlainDisplay:
         self._written: dict[str, str | None] = {}
 
     def __call__(self, view: View) -> None:
-        """Write the changes since the last call."""
         self._once("broker", f"{view.broker}; judge {printable(view.judge)} ({view.judge_note})")
         if view.status:
             self._once("page", view.page)
@@ -246,16 +224,14 @@ class PlainDisplay:
 def summary(view: View, balance: Mapping[str, int], half_way: float) -> dict[str, Any]:
     """Return the summary as JSON values; `half_way` is the first position that counts as after."""
     accounts, incidents = view.accounts, view.incidents
-
+    tasks = {"total": balance["tasks"], "dead_letters": balance["task_dead_letters"]}
     halves: dict[str, dict[str, Any]] = {}
     for metric, ends in view.ranges.items():
         before, after = accounts.halves(metric, half_way)
         halves[metric] = {"before": _estimate(before, ends), "after": _estimate(after, ends)}
     first = accounts.first_verdict_seconds
     return {
-        "events": {
-            name: balance[name] for name in ("read", "undecodable", "unroutable", "skipped", "sampled")
-        },
+        "events": {name: balance[name] for name in _EVENTS},
         "results": {name: balance[name] for name in ("scored", "unscored", "failed")},
         "dead_letters": accounts.dead_letters,
         "identity_holds": balance["lost"] == 0 and balance["in_flight"] == 0,
@@ -271,11 +247,7 @@ def summary(view: View, balance: Mapping[str, int], half_way: float) -> dict[str
         "tokens": accounts.spent_tokens,
         "cost_usd": accounts.cost_usd,
         "seconds": round(view.seconds, 3),
-        "tasks": {
-            "total": balance["tasks"],
-            "dead_letters": balance["task_dead_letters"],
-            "in_flight": balance["in_flight"],
-        },
+        "tasks": tasks | {"in_flight": balance["in_flight"]},
         "usage": dict(accounts.tokens),
         "estimates": halves,
         "first_verdict_seconds": None if first is None else round(first, 4),
@@ -287,13 +259,8 @@ def _estimate(sums: WeightedSums, scale: Scale) -> dict[str, float | int] | None
     ends = sums.interval(lowest=scale[0], highest=scale[1])
     if sums.mean is None or ends is None:
         return None
-    return {
-        "mean": round(sums.mean, 4),
-        "low": round(ends[0], 4),
-        "high": round(ends[1], 4),
-        "count": sums.count,
-        "effective_count": round(sums.effective_count, 1),
-    }
+    means = {"mean": round(sums.mean, 4), "low": round(ends[0], 4), "high": round(ends[1], 4)}
+    return {**means, "count": sums.count, "effective_count": round(sums.effective_count, 1)}
 
 
 def summary_lines(values: Mapping[str, Any], *, complete: bool) -> Iterator[str]:
@@ -308,9 +275,8 @@ def summary_lines(values: Mapping[str, Any], *, complete: bool) -> Iterator[str]
             yield f"  {metric:<17} {_shown(sides['before'])}   {_shown(sides['after'])}"
     for one in values["incidents"]:
         yield f"incident {one['incident_id']}: {one['headline']} ({one['alerts']} alerts)"
-    cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
     yield (
-        f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {cost}, "
+        f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {_usd(values['cost_usd'])}, "
         f"{values['seconds']:.1f} s, judged by {printable(values['judge'])}"
     )
     if values["identity_holds"]:
@@ -325,4 +291,4 @@ def summary_lines(values: Mapping[str, Any], *, complete: bool) -> Iterator[str]
 def _shown(estimate: Mapping[str, Any] | None) -> str:
     if estimate is None:
         return f"{'-':>4} {'':<14}"
-    return f"{estimate['mean']:.2f} ({estimate['low']:.2f} to {estimate['high']:.2f})"
+    return "{mean:.2f} ({low:.2f} to {high:.2f})".format_map(estimate)

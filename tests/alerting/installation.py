@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from streams.demo.events import EVERY, UNDECODABLE_AT, UNROUTABLE_AT, load_questions, make_record
-from streams.demo.stage import demo_settings, demo_topics
+from streams.demo.run import demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.topics.table import AGENTS
 from streams.settings.judge import BudgetSettings, EndpointSettings

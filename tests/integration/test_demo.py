@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from judge.metrics.registry import BUILT_IN, metric_names
-from streams.demo import stage as demo_stage
-from streams.demo.run import run_demo
+from streams.demo import run as demo_run
+from streams.demo.run import DemoPlan, run_demo
 from streams.demo.screen import PlainDisplay
-from streams.demo.stage import DemoPlan
 from streams.settings.judge import EndpointSettings, PriceSettings
 from tests.places import SHARED_DATA
 from tests.streams.cli.commands.judge_server import judge_server
@@ -193,7 +192,7 @@ async def test_an_outage_is_shown_with_its_reason() -> None:
 
 async def test_the_budget_ends_the_demo_with_a_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a known price the demo stops when --max-usd is spent: 110 tokens a verdict at $100 a million."""
-    monkeypatch.setattr(demo_stage, "PAID_RATE", 20.0)
+    monkeypatch.setattr(demo_run, "PAID_RATE", 20.0)
     shown: list[str] = []
     async with judge_server(answer) as server:
         price = PriceSettings(input=100, output=100)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from typer import Exit, Option, echo, style
+from typer import Exit, Option, style
 
 from judge.text.printable import printable
-from streams.cli.running import emit, run_until_stopped, until
+from streams.cli.running import emit, run_until_stopped, tell, until
 from streams.cli.session import AGENTS, JSON, REQUIRED_CONFIG, chosen, environment, log_to_stderr, session
 
 if TYPE_CHECKING:
@@ -71,15 +71,15 @@ def _teller() -> Callable[[Diagnosis, float], None]:
     """Print the failures being retried to standard error: at once, on a change, and every `TELL_SECONDS`."""
     last: tuple[float, str] = (float("-inf"), "")
 
-    def tell(diagnosis: Diagnosis, left: float) -> None:
+    def show(diagnosis: Diagnosis, left: float) -> None:
         nonlocal last
         now = time.monotonic()
         what = "; ".join(text for outcome, text, _ in diagnosis.lines() if outcome == "failed")
         if what != last[1] or now - last[0] >= TELL_SECONDS:
             last = (now, what)
-            echo(f"waiting, {left:.0f} s left: {printable(what, 500)}", err=True)
+            tell(f"waiting, {left:.0f} s left: {printable(what, 500)}")
 
-    return tell
+    return show
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:

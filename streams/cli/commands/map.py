@@ -10,10 +10,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from typer import Argument, Option, echo
+from typer import Argument, Option
 
 from judge.text.printable import printable
-from streams.cli.running import BadUsageError, CommandError, emit
+from streams.cli.running import BadUsageError, CommandError, emit, tell
 from streams.cli.session import BROKERS, CONFIG, MAP, Session, field_names, opened, session
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def map_(
     _show(outcomes, otlp=otlp, as_json=as_json)
     hint = "" if mapping or otlp else unmapped(found, names)
     if hint and any(outcome.event is None for outcome in outcomes):
-        echo(f"hint: {hint}", err=True)
+        tell(f"hint: {hint}")
     # Traces that were read but contain no answer are no failure; unreadable records are.
     if not any(outcome.event is not None or (otlp and outcome.before is not None) for outcome in outcomes):
         raise CommandError(f"none of {len(outcomes)} records could be read; see above")
@@ -144,9 +144,9 @@ def _show(outcomes: Iterable[TrialOutcome], *, otlp: bool, as_json: bool) -> Non
         if not as_json or value is not None:
             emit(value, _lines(outcome), as_json=as_json)
     for problem, count in without.items():
-        echo(f"{count} without an event: {printable(problem, SHOWN_CHARS)}", err=True)
+        tell(f"{count} without an event: {printable(problem, SHOWN_CHARS)}")
     for hint in hints:
-        echo(f"to have content recorded, {hint}", err=True)
+        tell(f"to have content recorded, {hint}")
 
 
 def _lines(outcome: TrialOutcome) -> Iterator[str]:

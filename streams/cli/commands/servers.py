@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Exit, Option, echo
 
-from streams.cli.running import BadUsageError, CommandError, emit, run_until_stopped
+from streams.cli.running import BadUsageError, CommandError, emit, run_until_stopped, tell
 from streams.cli.session import (
     AGENTS,
     CONFIG,
@@ -37,8 +37,7 @@ from streams.cli.session import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streams.demo.run import Display, Ending
-    from streams.demo.stage import DemoPlan
+    from streams.demo.run import DemoPlan, Display, Ending
     from streams.settings.judge import EndpointSettings
     from streams.settings.outputs import TelemetrySettings, TlsSettings
 
@@ -89,12 +88,13 @@ def broker(
 
     topics = dict(_topic(text) for text in topic or ())
 
-    def tell(server: Any) -> None:
-        line = f"embedded Kafka broker at {server.bootstrap_servers} (in memory, loopback only)"
-        emit({"bootstrap_servers": server.bootstrap_servers, "topics": topics}, [line], as_json=as_json)
+    def shown(server: Any) -> tuple[Any, str]:
+        servers = server.bootstrap_servers
+        line = f"embedded Kafka broker at {servers} (in memory, loopback only)"
+        return {"bootstrap_servers": servers, "topics": topics}, line
 
     try:
-        _serve(lambda: EmbeddedBroker(port=port, topics=topics), port, tell)
+        _serve(lambda: EmbeddedBroker(port=port, topics=topics), port, shown, as_json=as_json)
     except (EmbeddedBrokerError, ValueError) as error:
         raise BadUsageError(str(error)) from error
 
@@ -110,11 +110,11 @@ def offline_judge(
     """
     from judge.offline.server import OfflineJudge
 
-    def tell(server: Any) -> None:
+    def shown(server: Any) -> tuple[Any, str]:
         line = f"offline judge at {server.base_url}, model {server.model} (rules, no language model)"
-        emit({"base_url": server.base_url, "model": server.model}, [line], as_json=as_json)
+        return {"base_url": server.base_url, "model": server.model}, line
 
-    _serve(lambda: OfflineJudge(port=port, latency_seconds=latency_seconds), port, tell)
+    _serve(lambda: OfflineJudge(port=port, latency_seconds=latency_seconds), port, shown, as_json=as_json)
 
 
 def _topic(text: str) -> tuple[str, int]:
@@ -125,7 +125,9 @@ def _topic(text: str) -> tuple[str, int]:
     return name, int(count)
 
 
-def _serve(build: Callable[[], Any], port: int, tell: Callable[[Any], None]) -> None:
+def _serve(
+    build: Callable[[], Any], port: int, shown: Callable[[Any], tuple[Any, str]], *, as_json: bool
+) -> None:
 
     async def serve(stop: Any) -> None:
         server = build()
@@ -135,7 +137,8 @@ def _serve(build: Callable[[], Any], port: int, tell: Callable[[Any], None]) -> 
             why = f"{error.strerror or error}; choose another --port, or 0 for a free one"
             raise CommandError(f"cannot listen on 127.0.0.1:{port}: {why}") from error
         try:
-            tell(server)
+            value, line = shown(server)
+            emit(value, [line], as_json=as_json)
             await stop.wait()
         finally:
             await server.stop()
@@ -221,7 +224,7 @@ def demo(
     """
     started = time.monotonic()
     from judge.metrics.registry import metric_names
-    from streams.demo.stage import DemoPlan
+    from streams.demo.run import DemoPlan
 
     metrics = tuple(dict.fromkeys(metric or ()))
     for name in metrics:
@@ -229,7 +232,7 @@ def demo(
     lines = None if events_file is None else _lines(events_file, events)
     if lines is not None:
         if events is not None and events > len(lines):
-            echo(f"{events_file} has {len(lines)} events: the demo ends after them", err=True)
+            tell(f"{events_file} has {len(lines)} events: the demo ends after them")
         events = len(lines)
     plan = DemoPlan(
         events=events,
@@ -245,7 +248,7 @@ def demo(
 
     emit(ending.values, summary_lines(ending.values, complete=ending.early is None), as_json=as_json)
     if ending.early == "limit":
-        echo(f"the demo stopped at its limit: {ending.values['limit']}", err=True)
+        tell(f"the demo stopped at its limit: {ending.values['limit']}")
     elif events is not None and ending.early is not None:
         raise Exit(130)
     elif events is not None and not ending.values["identity_holds"]:
@@ -287,7 +290,7 @@ async def _endpoint(base_url: str | None, model: str | None) -> EndpointSettings
         raise BadUsageError(
             f"OPENAI_API_KEY: is required with {source}; set it, or name an address with --base-url"
         )
-    echo(f"asking {endpoint.model} at {endpoint.base_url} once ...", err=True)
+    tell(f"asking {endpoint.model} at {endpoint.base_url} once ...")
     return endpoint
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from typer import Argument, Exit, Option, echo
 
 from judge.text.printable import printable
-from streams.cli.running import BadUsageError, CommandError, cancel, emit, emit_each
+from streams.cli.running import BadUsageError, CommandError, cancel, emit, emit_each, tell
 from streams.cli.session import (
     BROKERS,
     CONFIG,
@@ -162,7 +162,7 @@ async def _rejudge(call: Session, incident: Incident) -> None:
         for one in alerts.values():
             await send(one, one.metric, [(DEMAND, b"")])
     what = "old answers are judged again; the new word comes with this incident when that many live ones came"
-    echo(f"{', '.join(sorted({one.metric for one in alerts.values()}))}: {what}", err=True)
+    tell(f"{', '.join(sorted({one.metric for one in alerts.values()}))}: {what}")
 
 
 def _listed(incidents: list[dict[str, Any]]) -> Iterator[str]:
@@ -291,7 +291,7 @@ def export(
         if output is None:
             write_stream(rows, sys.stdout, form)
         else:
-            echo(f"{write_days(rows, output, form)} verdicts in {output}", err=True)
+            tell(f"{write_days(rows, output, form)} verdicts in {output}")
 
 
 @contextmanager

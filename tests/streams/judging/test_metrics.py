@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemas import FirstPhase
-from streams.cli.costs import measured_correlation
-from streams.cli.trial import prompt_lines, rates_line, sample_prompts
+from streams.cli.trial import measured_correlation, prompt_lines, rates_line, sample_prompts
 from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metric, build_metrics
