@@ -77,7 +77,6 @@ def choose(found: Candidates, count: int, is_bad: IsBad) -> Candidates:
 
 
 def worse_half(ends: tuple[float, float], *, rising: bool) -> IsBad:
-    """Return the test whether a score is in the worse half of a scale."""
     middle = sum(ends) / 2
     return lambda score: score is not None and (score > middle if rising else score < middle)
 
@@ -165,7 +164,6 @@ async def read_anchors(call: Session) -> KnownAnchors:
 
 
 async def write_anchors(call: Session, anchors: Mapping[str, Anchor | None]) -> None:
-    """Write anchors by id; None removes one."""
     async with call.sending(call.settings.topics.anchors) as send:
         for key, anchor in anchors.items():
             await send(anchor, key)
@@ -184,8 +182,6 @@ async def remove_anchors(call: Session, names: Collection[str], *, yes: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """What status needs of a series' saved state."""
-
     heard_at: datetime
     anchors: AnchorWatch | None = None
 
@@ -194,7 +190,6 @@ _SAVED: Final = TypeAdapter(_Saved)
 
 
 async def tell_status(call: Session, metric: str | None, *, as_json: bool) -> None:
-    """Print what became of each metric's anchors, by the monitor's saved state."""
     known, topic = await read_anchors(call), call.settings.topics.monitor_state
     saved: dict[str, dict[str, _Saved]] = {}
     async for record in (await call.reader(topic)).read(topic):

@@ -51,7 +51,6 @@ from streams.settings.metrics import MetricSettings
 from streams.store.views.labels import Agreement
 
 MOST_EXAMPLES: Final = 3
-"""Limit of printed lines that are not events."""
 MOST_WARNINGS: Final = 20
 CONCURRENCY: Final = 16
 JUDGE_TIMEOUT_SECONDS: Final = 120.0
@@ -103,12 +102,9 @@ class FileRun:
         self._results: ResultFile | None = None
         self._summary = Tally([MetricTally(one.name, one.score_range) for one in self.metrics.values()])
         self._kept: list[Result] = []
-        """All results, if a comparison, a page or labels need them."""
         self._written: Format = "jsonl" if self.output is None else format_of(self.output, self.output_format)
         self._texts: dict[str, Texts] = {}
-        """The texts of each answer by result id, if a table or a page needs them."""
         self._earlier: list[Result] = []
-        """The results of --compare."""
         self._compared: list[Comparison] = []
         self._agreed: list[Agreement] = []
 
@@ -145,7 +141,6 @@ class FileRun:
         return guarded(build_metric(name, settings), self._judge)
 
     def run(self) -> None:
-        """Judge until the end of the lines, an outage or a signal; report, and end with the exit code."""
         if self.compare is not None:
             self._earlier = list(read_results(self.compare))
         labels = [] if self.labels is None else read_human_labels(self.labels)
@@ -327,7 +322,6 @@ class FileRun:
             raise BadUsageError(f"cannot write {html}: {error.strerror}") from error
 
     def _end(self) -> None:
-        """Move the results to --output, or print where they are; set the exit code."""
         summary, results = self._summary, self._results
         if summary.interrupted or summary.outage is not None:
             kept = None if results is None else results.leave()

@@ -68,7 +68,6 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
         ("offline-judge", offline_judge, "judgestream offline-judge --port 8000"),
     ),
 }
-"""The commands by panel of the help: name, function or group, and an example."""
 for _panel, _rows in _COMMANDS.items():
     for _name, _command, _example in _rows:
         if isinstance(_command, typer.Typer):

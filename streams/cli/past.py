@@ -93,7 +93,6 @@ def _end(report: ReplayReport, plan: Plan, again: str) -> None:
 async def send_dead_letters(
     call: Session, wanted: Query, stop: asyncio.Event, *, rate: float | None, yes: bool, as_json: bool
 ) -> None:
-    """Print the dead letters found, prompt, and resend them."""
     source, found, sent = call.settings.topics.dead_letters, Matches(), 0
     problems: list[str] = []
     reader = await call.reader(source)

@@ -34,10 +34,7 @@ class Stop(asyncio.Event):
 
 
 def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine function with an event that the first SIGINT or SIGTERM sets: it must return soon.
-
-    A second signal ends the process.
-    """
+    """Run `main` with an event that the first SIGINT or SIGTERM sets; a second one ends the process."""
     faulthandler.enable(2)  # on standard error, a crash of a C extension leaves the stack of each thread
     sys.setswitchinterval(SWITCH_SECONDS)
     # Objects loaded so far live until the end. Scanning them in each full garbage collection took a quarter
@@ -79,18 +76,15 @@ async def cancel(*tasks: asyncio.Task[Any]) -> None:
 
 
 def emit(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print a result: as one JSON document, or as lines for people."""
     emit_each([value], lines, as_json=as_json)
 
 
 def emit_each(values: Iterable[Any], lines: Iterable[str], *, as_json: bool) -> None:
-    """Print results: as one JSON document per line, or as lines for people."""
     for line in map(json_text, values) if as_json else lines:
         typer.echo(line)
 
 
 def tell(text: str) -> None:
-    """Print a message to standard error: the output may be JSON."""
     typer.echo(text, err=True)
 
 
@@ -109,7 +103,6 @@ def json_text(value: Any) -> str:
 
 
 def help_without_command(context: typer.Context) -> None:
-    """Print the help of a group to standard error and exit with 2 if no command of it is named."""
     if context.invoked_subcommand is None:
         with contextlib.redirect_stdout(sys.stderr):
             text = context.get_help()  # where Typer formats it with Rich, it is printed already

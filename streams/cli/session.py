@@ -44,7 +44,6 @@ Name = TypeVar("Name", bound=str)
 DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
 """Shows tracebacks; a variable of the command line, not a setting."""
 START_TIMEOUT_SECONDS = 20.0
-"""How long to try before reporting that no broker answers."""
 MAX_TOPICS_SHOWN = 50
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Records up to this size are read and sent; a broker's default limit is far lower."""
@@ -87,7 +86,6 @@ class Session:
             raise CommandError(str(error)) from error
 
     async def reader(self, topic: str) -> TopicReader:
-        """Return a reader of a topic, which must exist; its failures to connect are explained."""
         from streams.kafka.reader import TopicReader
         from streams.kafka.topics.grants import tail_grants
 
@@ -199,7 +197,6 @@ class Session:
 
     @staticmethod
     def incident(snapshot: Snapshot, incident_id: str) -> Incident:
-        """Return an incident by its id, that of one of its alerts, or `latest`."""
         from streams.store.views.incidents import find, known_incidents
 
         known = known_incidents(snapshot)
@@ -251,7 +248,6 @@ def log_to_stderr(level: Any, masker: Any = None) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables that settings read."""
     return {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
 
 
@@ -324,7 +320,6 @@ def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:
 
 
 def chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[Name, ...]:
-    """Return the given names in the order of all known ones."""
     given = {name.strip() for name in names if name.strip()}
     if not given or given.difference(known):
         got = ", ".join(sorted(given.difference(known))) or "none"
@@ -341,7 +336,6 @@ def require_one_of(option: str, name: str, known: Collection[str], remedy: str =
 
 
 def field_names(given: Sequence[str]) -> dict[str, str]:
-    """Read `--map FIELD=NAME`."""
     from streams.settings.intake import mapping_problems
 
     found: dict[str, str] = {}

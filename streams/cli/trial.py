@@ -127,7 +127,6 @@ class SampleCost:
             self.calls = estimates[1].calls + share * self.calls
 
     def paid(self, limits: Sequence[LimitSettings]) -> int | None:
-        """Return how many the narrowest limit pays for in a day; None without one, or a price."""
         usd, calls = self.usd, self.calls
         paid = [one.usd_per_day / usd for one in limits if usd and one.usd_per_day is not None]
         paid += [one.calls_per_day / calls for one in limits if calls and one.calls_per_day is not None]
@@ -208,7 +207,6 @@ def _listed(value: object) -> object:
 
 
 def _by_name(value: object) -> object:
-    """Read a list of names, and names of which nothing else is expected."""
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         return {name: {} for name in value}
     return {name: one or {} for name, one in value.items()} if isinstance(value, Mapping) else value
@@ -239,7 +237,6 @@ class Expectation(Section):
     stratum: str = ""
     probability: Rate = 1.0
     metrics: Annotated[dict[str, MetricExpectation], BeforeValidator(_by_name)] = Field(default_factory=dict)
-    """All that judge it."""
     max_usd: float = Field(default=0.0, ge=0)
     """Mean per such event, sampling included."""
 
@@ -268,8 +265,6 @@ class Case(Section):
 
 
 class CaseFile(Section):
-    """The tests of one settings file."""
-
     settings: FilePath
     tests: tuple[Case, ...]
 
@@ -317,7 +312,6 @@ class CaseTrial:
 
 
 def failures(expect: Expectation, found: Iterable[Found]) -> Iterator[Failure]:
-    """Compare each event with what is expected; of one with another problem only that is told."""
     wanted = expect.model_dump(mode="json", exclude_unset=True, exclude={"problem"})
     for one in found:
         problem = one["problem"]

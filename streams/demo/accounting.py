@@ -54,7 +54,6 @@ class Accounts:
         self.first_verdict_seconds: float | None = None
 
     async def run(self, consumer: Any) -> None:
-        """Read a started aiokafka consumer of all the demo's topics until cancelled."""
         async for record in consumer:
             self.take(record)
 
@@ -151,7 +150,6 @@ class Incidents:
 
     @property
     def all(self) -> Sequence[Incident]:
-        """The incidents, oldest first."""
         return group(self.accounts.alerts.values())
 
     def card(self, incident: Incident) -> Sequence[str]:
@@ -163,14 +161,12 @@ class Incidents:
         return title(incident) if report is None else headline(report)
 
     async def run(self) -> None:
-        """Report on the latest incident until cancelled."""
         while True:
             await asyncio.sleep(REPORT_SECONDS)
             if latest := self.all[-1:]:
                 await asyncio.to_thread(self._report, latest)
 
     async def settle(self, patience_seconds: float) -> None:
-        """Report on every incident, as soon as the store has all results; give up after a while."""
         incidents, deadline = self.all, time.monotonic() + patience_seconds
         while incidents and time.monotonic() < deadline:
             if await asyncio.to_thread(self._report, incidents, len(self.accounts.results)):

@@ -110,10 +110,7 @@ def is_worse(seconds: float) -> bool:
 def own_records(
     questions: tuple[Question, ...], count: int | None, seconds: Callable[[], float] = time.monotonic
 ) -> Iterator[DemoRecord]:
-    """Yield `count` events, the second half from the bad deployment; None: without an end, in turns.
-
-    `seconds` is the time since the first event.
-    """
+    """Yield `count` events, the second half bad; None: without an end, in turns, by `seconds` since then."""
     for index in range(sys.maxsize if count is None else count):
         worse = is_worse(seconds()) if count is None else index * 2 >= count
         yield make_record(questions, index, worse=worse, occurred_at=datetime.now(UTC))

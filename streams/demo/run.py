@@ -42,7 +42,6 @@ MAX_TOKENS: Final = 1_000_000
 """The limit for a judge whose price is not known."""
 TICK_SECONDS: Final = 0.25
 STALLED_SECONDS: Final = 60.0
-"""Time without progress after which a bounded demo stops with an error."""
 FINISH_SECONDS: Final = 1.0
 """How long calls in flight may take after the end; none is left if all events are accounted for."""
 CATCH_UP_SECONDS: Final = 30.0
@@ -55,18 +54,14 @@ HEAD_START: Final = 60
 """Events that the endless demo sends at once."""
 MAX_RECORD_BYTES: Final = 15 * 1024 * 1024
 Display = Callable[[View], None]
-"""Shows the current state; called a few times per second."""
 End = Literal["interrupted", "limit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPlan:
-    """The options of a demo."""
-
     events: int | None
     """None: until stopped."""
     lines: Sequence[bytes] | None
-    """Events to use instead of the demo's own."""
     endpoint: EndpointSettings | None
     """None: the offline judge."""
     judge_latency_seconds: float
@@ -90,7 +85,6 @@ class DemoPlan:
 
     @property
     def limit(self) -> str:
-        """What ends the demo early, in words."""
         if self.counts_cost:
             return f"${self.max_usd:.2f} (--max-usd)"
         return f"{MAX_TOKENS:,} tokens"
@@ -282,7 +276,6 @@ class _Demo:
 
 
 async def _caught_up(consumer: Any) -> None:
-    """Wait until the observer has read all records."""
     partitions = consumer.assignment()
     ends = await consumer.end_offsets(partitions)
     async with asyncio.timeout(CATCH_UP_SECONDS):
@@ -330,7 +323,6 @@ def demo_settings(
 
 
 def demo_topics(settings: Settings) -> dict[str, int]:
-    """Return the demo's topics with their partitions."""
     return {use.name: PARTITIONS for use in topic_uses(settings, WORKER_AGENTS)}
 
 

@@ -125,7 +125,6 @@ def sparkline(means: Sequence[float | None], ends: Scale, width: int) -> Text:
 
 
 def _alarms(view: View, most_chars: int) -> list[Text]:
-    """Return the judge's trouble and the latest incident, or that there is neither."""
     incidents, red = view.incidents.all, "bold white on red"
     lines = []
     if view.trouble is not None:
@@ -172,7 +171,6 @@ def _colour(score: float, ends: Scale) -> str:
 
 @contextmanager
 def live(console: Console) -> Iterator[Callable[[View], None]]:
-    """Draw views on the whole terminal, and restore the terminal at the end."""
     with Live(console=console, screen=True, auto_refresh=False, transient=True) as drawing:
         yield lambda view: drawing.update(screen(view, *console.size), refresh=True)
 

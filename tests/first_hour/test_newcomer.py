@@ -6,18 +6,24 @@ folder of wheels that `.ci/tools` fills, so nothing is fetched here.
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import io
+import json
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.first_hour.on_call import from_alert_to_export
+from streams.demo.events import load_questions, make_record
 from tests.first_hour.terminal import DEADLINE_SECONDS, Terminal
 from tests.integration.kafka import ApacheKafka, free_ports
 from tests.places import ROOT
@@ -64,6 +70,9 @@ FIRST = ("make demo", "make test")
 ELSEWHERE = ("make test", "docker compose up --detach")
 """`.ci/run` types the first in a fresh clone; the second needs a container engine."""
 GOES_ON = ("judgestream broker ", "judgestream offline-judge ", "judgestream worker ", "judgestream tail ")
+GOOD, WORSE = 350, 250
+CONFIG = "--config settings.yaml"
+MEAN_FELL = re.compile(r"(coverage|relevance) of all answers( fell from|: [2-5]\.\d+ to [0-4]\.)")
 WITH_A_MODEL = ("OPENAI_API_KEY=... judgestream demo", "judgestream demo --base-url")
 
 
@@ -114,7 +123,7 @@ def test_from_a_clone_to_an_export(terminal: Terminal, clone: Path) -> None:
     """Every command of README works as printed; then a drop is alerted, explained, reviewed and exported."""
     kafka, judge, port, model, review = free_ports(5)
     follow(terminal, clone, {"29092": kafka, "8000": judge, "8080": port, "11434": model})
-    from_alert_to_export(terminal, clone / "first", review, until)
+    from_alert_to_export(terminal, clone / "first", review)
 
 
 @pytest.mark.tools
@@ -191,3 +200,60 @@ def _at(text: str, ports: dict[str, int]) -> str:
     for printed, free in ports.items():
         text = text.replace(printed, str(free))
     return text
+
+
+def from_alert_to_export(terminal: Terminal, folder: Path, port: int) -> None:
+    """Go on where README ends: its worker, broker and judge are running in `folder`."""
+
+    def typed(command: str) -> str:
+        code, said = terminal.type(f"judgestream {command}")
+        assert code == 0, f"{command}: {said}"
+        return said
+
+    def until_it_says(command: str, *words: str) -> None:
+        said = [""]
+
+        def holds() -> bool:
+            said[0] = terminal.type(f"judgestream {command}")[1]
+            return all(word in said[0] for word in words)
+
+        until(holds, lambda: said[0])
+
+    questions, now = load_questions(), datetime.now(UTC)
+    records = (make_record(questions, n, worse=n >= GOOD, occurred_at=now) for n in range(GOOD + WORSE))
+    (folder / "traffic.jsonl").write_bytes(b"".join(record.value + b"\n" for record in records))
+    terminal.type_beside(f"JUDGESTREAM_TELEMETRY__PORT=0 judgestream worker {CONFIG} --agents store")
+    alerts = terminal.type_beside(f"judgestream tail --topic qa.alerts --from-beginning {CONFIG}")
+    typed(f"produce traffic.jsonl {CONFIG}")
+    # A mean that fell or a share of bad answers that rose: whichever alarm comes first leads the incident.
+    # The mean's fall is then a part of it.
+    until(lambda: bool(re.search(r" INCIDENT .* (fell|rose) from ", alerts.read_text())), alerts.read_text)
+    until(lambda: bool(MEAN_FELL.search(alerts.read_text())), alerts.read_text)
+    until_it_says(f"incident latest {CONFIG}", "prompt_version=v8", "Worst answers since", "  Q: ", "  A: ")
+    assert typed(f"incident latest {CONFIG}").startswith("#")
+
+    review = terminal.type_beside(f"judgestream review {CONFIG} --port {port} --who ada")
+    until(lambda: f":{port}" in review.read_text(), review.read_text)
+    labelled = _label_one(port)
+    until_it_says(f"labels agreement {CONFIG}", "1 label")
+
+    rows = list(csv.DictReader(io.StringIO(typed(f"export {CONFIG} --since 1d --format csv"))))
+    assert len(rows) >= GOOD + WORSE
+    assert [row["human_who"] for row in rows if row["result_id"] == labelled] == ["ada"]
+
+
+def _label_one(port: int) -> str:
+    """Say "4" to the first answer of the queue, as the page does; returns its result id."""
+    queue = _answer(port, "GET", "/review/api/queue?kind=random&size=1", None, {})
+    chosen = str(queue["tasks"][0]["result_id"])
+    headers = {"Content-Type": "application/json", "X-Review-Token": queue["token"]}
+    sent = json.dumps({"result_id": chosen, "score": 4})
+    assert _answer(port, "POST", "/review/api/label", sent, headers)["label_id"]
+    return chosen
+
+
+def _answer(port: int, method: str, path: str, body: str | None, headers: dict[str, str]) -> Any:
+    connection = HTTPConnection("127.0.0.1", port)
+    with contextlib.closing(connection):
+        connection.request(method, path, body, headers)
+        return json.load(connection.getresponse())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,22 +46,17 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
     summary = _summary(settings)
     rates = rates_line(settings)
     summary["sampling"] += [] if rates is None else [rates]
-    if as_json:
-        echo(json_text({"ok": True, **summary, "prompts": prompts}))
-        return
-    summary["prompts"] = [line for prompt in prompts for line in prompt_lines(prompt)]
-    echo(f"{file}: ok")
-    for name, value in summary.items():
-        for position, line in enumerate(value if isinstance(value, list) else [value]):
-            echo(f"  {name if position == 0 else '':<10} {line}")
+    lines = [f"{file}: ok"]
+    for name, value in (summary | {"prompts": chain.from_iterable(map(prompt_lines, prompts))}).items():
+        for position, line in enumerate([value] if isinstance(value, str) else value):
+            lines.append(f"  {name if position == 0 else '':<10} {line}")
+    emit({"ok": True, **summary, "prompts": prompts}, lines, as_json=as_json)
 
 
 @app.command("test", epilog="Example: judgestream config test cases.yaml")
 def run_cases(
     file: Path = Argument(..., metavar="FILE", help="The cases (YAML)."),
-    config: Path | None = Option(
-        None, "--config", "-c", metavar="FILE", help="Settings; default: those that the cases name."
-    ),
+    config: Path | None = Option(None, "--config", "-c", metavar="FILE", help="Default: those of the cases."),
     as_json: bool = JSON,
 ) -> None:
     """Test what settings do with records: event, sampling, metrics, endpoints, what is sent, cost.
@@ -110,19 +106,14 @@ def _case_lines(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 @app.command()
-def show(
-    file: Path = FILE, as_json: bool = Option(False, "--json", help="Print JSON instead of YAML.")
-) -> None:
+def show(file: Path = FILE, as_json: bool = JSON) -> None:
     """Print the effective settings, with defaults and environment, and with secrets masked."""
     import yaml
 
     from streams.settings.load import mask
 
     values = mask(settings_for_command(file))
-    if as_json:
-        echo(json.dumps(values, indent=2, ensure_ascii=False))
-    else:
-        echo(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), nl=False)
+    emit(values, [yaml.safe_dump(values, sort_keys=False, allow_unicode=True).rstrip("\n")], as_json=as_json)
 
 
 @app.command()
@@ -156,19 +147,12 @@ def prompts(
         echo(_pack(metric), nl=False)
         return
     shown = [
-        {
-            "metric": one.name,
-            "hash": one.prompt_hash,
-            "prompt": one.instructions,
-            "response_schema": None if one.response_schema is None else one.response_schema.schema,
-        }
+        {"metric": one.name, "hash": one.prompt_hash, "prompt": one.instructions}
+        | {"response_schema": one.response_schema and one.response_schema.schema}
         for one in (named.values() if metric is None else [named[metric]])
     ]
-    if as_json:
-        echo(json.dumps(shown, ensure_ascii=False, indent=2))
-        return
-    for one in shown:
-        echo(f"# {one['metric']}, {one['hash']}\n\n{one['prompt']}")
+    lines = (f"# {one['metric']}, {one['hash']}\n\n{one['prompt']}" for one in shown)
+    emit(shown, lines, as_json=as_json)
 
 
 _COUNTED = """

@@ -39,7 +39,6 @@ METRICS: Final = {
     "both": ("coverage", "relevance"),
     "neither": ("answer_relevance",),
 }
-"""What events contain besides question and answer, and the metrics that fit."""
 EVENT: Final[Mapping[str, Any]] = {
     "event_id": "1",
     "question": "How long does the lamp's battery last?",
@@ -49,7 +48,6 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "coverage": {"reference": "The lamp's battery lasts 12 hours."},
     "relevance": {"context": {"Page-1": "The lamp weighs 340 g.", "Page-2": "A full charge lasts 12 hours."}},
 }
-"""What the sample event needs for a metric."""
 
 
 def init(
@@ -135,7 +133,6 @@ def _asked(question: str, default: Any) -> Any:
 
 
 def _texts(metrics: Sequence[str], flags: set[str], values: Mapping[str, Any]) -> dict[str, str]:
-    """Fill in the templates, and validate the settings."""
     from importlib.metadata import version
 
     import yaml

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FormatName = Literal["json", "otlp", "csv", "parquet"]
 MAX_FILE_BYTES = 256 * 1024 * 1024
 READ_SECONDS = 10.0
-"""How long to wait for a topic that has fewer records."""
 SHOWN_CHARS = 300
 DECISION = ("problem", "kept", "probability", "stratum", "metrics")
 _TABLES: Mapping[str, Format] = {"csv": "csv", "parquet": "parquet"}
@@ -130,7 +129,6 @@ async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record],
 
 
 def _show(outcomes: Iterable[TrialOutcome], *, otlp: bool, as_json: bool) -> None:
-    """Print each outcome; of traces those with an event as JSON, and why others have none."""
     without: Counter[str] = Counter()
     hints: dict[str, None] = {}
     for outcome in outcomes:

@@ -77,7 +77,6 @@ def replay(
 
 
 def _check(whats: Mapping[str, object], misplaced: Mapping[str, object]) -> None:
-    """Refuse none or several of what can be replayed, and options that do not belong to it."""
     given = [name for name, value in whats.items() if value]
     if "--dead-letters" in given and "--from" in given:
         given.remove("--from")  # it limits them

@@ -10,8 +10,7 @@ import logging
 import os
 import ssl
 import time
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,7 @@ from streams.cli.session import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streams.demo.run import DemoPlan, Display, Ending
+    from streams.demo.run import Display
     from streams.settings.judge import EndpointSettings
     from streams.settings.outputs import TelemetrySettings, TlsSettings
 
@@ -129,19 +128,16 @@ def _serve(
     build: Callable[[], Any], port: int, shown: Callable[[Any], tuple[Any, str]], *, as_json: bool
 ) -> None:
 
-    async def serve(stop: Any) -> None:
-        server = build()
-        try:
-            await server.start()
-        except OSError as error:
-            why = f"{error.strerror or error}; choose another --port, or 0 for a free one"
-            raise CommandError(f"cannot listen on 127.0.0.1:{port}: {why}") from error
-        try:
+    async def serve(stop: asyncio.Event) -> None:
+        async with AsyncExitStack() as stack:
+            try:
+                server = await stack.enter_async_context(build())
+            except OSError as error:
+                why = f"{error.strerror or error}; choose another --port, or 0 for a free one"
+                raise CommandError(f"cannot listen on 127.0.0.1:{port}: {why}") from error
             value, line = shown(server)
             emit(value, [line], as_json=as_json)
             await stop.wait()
-        finally:
-            await server.stop()
 
     run_until_stopped(serve)
 
@@ -170,7 +166,6 @@ def health(
 
 
 def _problem(telemetry: TelemetrySettings, path: str, timeout_seconds: float, *, named: bool) -> str | None:
-    """Return why the worker is not alive or ready; None if it is."""
     host, port = WILDCARDS.get(telemetry.host, telemetry.host), telemetry.port
     connection = http.client.HTTPConnection(host, port, timeout=timeout_seconds)
     if telemetry.tls is not None:
@@ -224,7 +219,8 @@ def demo(
     """
     started = time.monotonic()
     from judge.metrics.registry import metric_names
-    from streams.demo.run import DemoPlan
+    from streams.demo.run import DemoPlan, Ending, run_demo
+    from streams.demo.screen import summary_lines
 
     metrics = tuple(dict.fromkeys(metric or ()))
     for name in metrics:
@@ -234,18 +230,21 @@ def demo(
         if events is not None and events > len(lines):
             tell(f"{events_file} has {len(lines)} events: the demo ends after them")
         events = len(lines)
-    plan = DemoPlan(
-        events=events,
-        lines=lines,
-        endpoint=None,
-        judge_latency_seconds=judge_latency_seconds,
-        started=started,
-        metrics=metrics,
-        max_usd=max_usd,
-    )
-    ending = run_until_stopped(lambda stop: _run(plan, base_url, model, stop, as_json=as_json))
-    from streams.demo.screen import summary_lines
 
+    async def run(stop: asyncio.Event) -> Ending:
+        plan = DemoPlan(
+            events=events,
+            lines=lines,
+            endpoint=await _endpoint(base_url, model),
+            judge_latency_seconds=judge_latency_seconds,
+            started=started,
+            metrics=metrics,
+            max_usd=max_usd,
+        )
+        with _display(as_json=as_json) as display:
+            return await run_demo(plan, display, stop)
+
+    ending = run_until_stopped(run)
     emit(ending.values, summary_lines(ending.values, complete=ending.early is None), as_json=as_json)
     if ending.early == "limit":
         tell(f"the demo stopped at its limit: {ending.values['limit']}")
@@ -266,16 +265,6 @@ def _lines(file: Path, events: int | None) -> list[bytes]:
     return lines
 
 
-async def _run(
-    plan: DemoPlan, base_url: str | None, model: str | None, stop: asyncio.Event, *, as_json: bool
-) -> Ending:
-    from streams.demo.run import run_demo
-
-    endpoint = await _endpoint(base_url, model)
-    with _display(as_json=as_json) as display:
-        return await run_demo(replace(plan, endpoint=endpoint), display, stop)
-
-
 async def _endpoint(base_url: str | None, model: str | None) -> EndpointSettings | None:
     """Return the real judge; None for the offline one. A key alone names none."""
     from streams.judging.endpoints import chosen_endpoint
@@ -287,9 +276,8 @@ async def _endpoint(base_url: str | None, model: str | None) -> EndpointSettings
         return None
     endpoint = await chosen_endpoint(os.environ, base_url=base_url, model=model)
     if endpoint is None:
-        raise BadUsageError(
-            f"OPENAI_API_KEY: is required with {source}; set it, or name an address with --base-url"
-        )
+        remedy = "set it, or name an address with --base-url"
+        raise BadUsageError(f"OPENAI_API_KEY: is required with {source}; {remedy}")
     tell(f"asking {endpoint.model} at {endpoint.base_url} once ...")
     return endpoint
 

@@ -20,11 +20,9 @@ import pytest
 from streams.cli.main import run
 
 DEADLINE_SECONDS = 100.0
-COMMAND = (sys.executable, "-c", "from streams.cli.main import run; run()")
 
 
 def call(*arguments: str) -> int:
-    """Run the command in this process and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         run(arguments)
     assert isinstance(ended.value.code, int)
@@ -33,8 +31,6 @@ def call(*arguments: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Exit code and output of a command."""
-
     code: int
     out: str
     err: str
@@ -46,7 +42,6 @@ def is_ours(name: str) -> bool:
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment without the variables that judgestream reads, plus `extra`."""
     return {name: value for name, value in os.environ.items() if not is_ours(name)} | dict(extra or {})
 
 
@@ -71,11 +66,9 @@ class Service:
         self._process.start()
 
     async def line(self) -> str:
-        """Return the next line of standard output."""
         return await self._line(self._paths[1])
 
     async def error_line(self) -> str:
-        """Return the next line of standard error."""
         return await self._line(self._paths[2])
 
     async def _line(self, path: Path) -> str:
@@ -93,12 +86,10 @@ class Service:
         return line.decode()
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> Ended:
-        """Send a signal and wait until the process exits."""
         os.kill(self._process.pid, number)
         return await self.end()
 
     async def end(self) -> Ended:
-        """Wait until the process exits."""
         await asyncio.to_thread(self._process.join, DEADLINE_SECONDS)
         assert self._process.exitcode is not None, self._ended()
         return self._ended()
@@ -109,7 +100,6 @@ class Service:
         return Ended(-1 if self._process.exitcode is None else self._process.exitcode, out, err)
 
     async def kill(self) -> None:
-        """End the process, if it still runs."""
         if self._process.is_alive():
             self._process.kill()
             await asyncio.to_thread(self._process.join)
@@ -130,7 +120,6 @@ async def running(
 
 
 async def judgestream(*arguments: str, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Ended:
-    """Run the command in a process of its own until it exits."""
     async with running(*arguments, env=env, stdin=stdin) as service:
         return await service.end()
 

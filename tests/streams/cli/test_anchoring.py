@@ -55,12 +55,8 @@ def test_up_to_half_of_the_answers_are_bad_ones_and_more_only_if_good_ones_lack(
     assert sum(is_bad(score) for _, score in choose(found, 15, is_bad).values()) == 7
     bad = {key: one for key, one in found.items() if is_bad(one[1])}
     assert len(choose(bad, 8, is_bad)) == 8
-    assert [worse_half((1, 5), rising=True)(score) for score in (None, 2, 3, 4)] == [
-        False,
-        False,
-        False,
-        True,
-    ]
+    rises = worse_half((1, 5), rising=True)
+    assert [rises(score) for score in (None, 2, 3, 4)] == [False, False, False, True]
 
 
 def test_status_tells_a_changed_evaluator_from_a_short_fallback() -> None:
@@ -87,7 +83,5 @@ def test_status_tells_a_changed_evaluator_from_a_short_fallback() -> None:
     assert shift == "relevance: stricter by 1.00 since 2025-03-14 14:00 UTC"
     assert numbers.startswith("30 anchors (9 bad), 200 calls, mean difference -1.00 (95%: -1.")
     saved["f2"] = _Saved(at(200) + timedelta(minutes=70))
-    assert "void: its evaluator has changed; judgestream anchors add" in _line(
-        _status("relevance", enrolment, saved)
-    )
+    assert "void: its evaluator has changed;" in _line(_status("relevance", enrolment, saved))
     assert _status("relevance", enrolment, {})["judge"] == "no calls yet"

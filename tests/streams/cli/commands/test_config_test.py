@@ -57,12 +57,9 @@ def test_a_failed_expectation_shows_expected_and_found(case: dict[str, Any], run
 
 
 def test_the_output_of_a_failed_case(run: Any) -> None:
+    gold, expected = RECORD | {"gold": None, "tier": "x"}, {"stratum": "gold", "probability": 1}
     cases = (
-        {
-            "name": "gold",
-            "input": RECORD | {"gold": None, "tier": "x"},
-            "expect": {"stratum": "gold", "probability": 1},
-        },
+        {"name": "gold", "input": gold, "expect": expected},
         {"name": "refused", "input": {"id": "7", "prompt": "q"}, "expect": {"stratum": "default"}},
     )
     asked = SETTINGS | {"metrics": {"brief": SETTINGS["metrics"]["brief"]}}
@@ -105,9 +102,8 @@ def test_traces_are_joined_and_each_event_is_compared(run: Any, tmp_path: Path) 
     expect = {"event": {"question": "How long?", "answer": "12 hours"}, "metrics": ["answer_relevance"]}
     whole = {"name": "in a file", "file": "traces.jsonl", "expect": expect}
     inline = {"name": "inline", "input": [json.loads(part) for part in parts], "expect": expect}
-    silent = json.loads(
-        request(span(1, "chat", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}))
-    )
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    silent = json.loads(request(span(1, "chat", chat)))
     none = {"name": "no content", "input": silent, "expect": {"problem": "no_content"}}
     ended = run(whole, inline, none, settings=settings)
     assert ended.code == 0, ended.out

@@ -21,6 +21,7 @@ from tests.streams.worker.serving import served
 ALIVE: dict[str, Any] = {"ok": True, "reasons": []}
 STUCK: dict[str, Any] = {"ok": False, "reasons": ["the delivery loop has not run for 70 s", "stopping"]}
 TELLS = "the delivery loop has not run for 70 s; stopping"
+NOT_READY = f"error: /readyz answered 503: {TELLS}"
 
 
 @contextmanager
@@ -48,14 +49,7 @@ def listening(alive: dict[str, Any], *ready: dict[str, Any]) -> Iterator[int]:
         (STUCK, [ALIVE], (), "127.0.0.1", 1, f"error: /healthz answered 503: {TELLS}\n"),
         ({"ok": False}, [ALIVE], (), "127.0.0.1", 1, 'error: /healthz answered 503: {"ok": false}\n'),
         (ALIVE, [STUCK, STUCK, ALIVE], ("--ready", "--wait", "60"), "127.0.0.1", 0, "ready\n"),
-        (
-            ALIVE,
-            [STUCK],
-            ("--ready", "--wait", "0.3"),
-            "127.0.0.1",
-            1,
-            f"error: /readyz answered 503: {TELLS} (waited 0.3 s)\n",
-        ),
+        (ALIVE, [STUCK], ("--ready", "--wait", "0.3"), "127.0.0.1", 1, f"{NOT_READY} (waited 0.3 s)\n"),
     ],
 )
 def test_the_exit_code_is_that_of_the_probe(
@@ -94,10 +88,8 @@ def test_the_port_itself_with_tls_and_a_password(
     tls = {"certificate_file": str(own.certificate), "key_file": str(own.key)}
     if mutual:
         tls["client_ca_file"] = str(authority.file)
-    telemetry: dict[str, Any] = {
-        "tls": tls,
-        "basic_auth": {"username": "ops", "password_file": str(tmp_path / "password")},
-    }
+    login = {"username": "ops", "password_file": str(tmp_path / "password")}
+    telemetry: dict[str, Any] = {"tls": tls, "basic_auth": login}
     auth, context = open_access(load_settings(written(telemetry=telemetry), {}).telemetry, {})
     with in_thread(served(auth=auth, tls=context)) as url:
         config = written(telemetry=telemetry | {"port": int(url.rpartition(":")[2])})

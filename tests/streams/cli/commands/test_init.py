@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from schemas import QAEvent
 from streams.settings.load import load_settings
+from streams.settings.tree import Settings
 from tests.places import ROOT
+from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import call
 from tests.toolbox import run, tool
 
@@ -24,27 +24,14 @@ WAYS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-
-
-def _yaml(file: Path) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return document
-
-
-@pytest.mark.usefixtures("no_settings")
 @pytest.mark.parametrize("way", WAYS)
-def test_what_it_writes_passes_config_check(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_it_writes_passes_config_check(way: str, tmp_path: Path, command: Command) -> None:
     """The settings pass `config check`, and their tests without a key; the event has each metric's fields."""
-    assert call("init", str(tmp_path), "--yes", *WAYS[way]) == 0
-    assert call("config", "check", str(tmp_path / "settings.yaml")) == 0, capsys.readouterr().err
-    monkeypatch.delenv("OPENAI_API_KEY")
-    assert call("config", "test", str(tmp_path / "cases.yaml")) == 0, capsys.readouterr().out
+    assert command("init", tmp_path, "--yes", *WAYS[way]).code == 0
+    checked = command("config", "check", tmp_path / "settings.yaml", env={"OPENAI_API_KEY": "k"})
+    assert checked.code == 0, checked.err
+    tested = command("config", "test", tmp_path / "cases.yaml")
+    assert tested.code == 0, tested.out
     settings = load_settings(tmp_path / "settings.yaml", {})
     event = QAEvent.model_validate_json((tmp_path / "events.jsonl").read_text())
     for metric in settings.metrics.values():
@@ -53,24 +40,23 @@ def test_what_it_writes_passes_config_check(
 
 def test_a_paid_judge_comes_with_a_budget_and_a_small_share(tmp_path: Path) -> None:
     """A paid judge gets a budget in USD if its price is known, else in calls."""
-    call("init", str(tmp_path / "own"), "--yes", *WAYS["own-cluster"])
-    own = load_settings(tmp_path / "own" / "settings.yaml", {})
+    own, gateway = (_settings(tmp_path / way, way) for way in ("own-cluster", "gateway"))
     assert (own.judge.budget.usd_per_day, own.sampling.default_rate) == (5, 0.05)
     assert (own.kafka.start, own.topics.create) == ("latest", False)
-    call("init", str(tmp_path / "gateway"), "--yes", *WAYS["gateway"])
-    gateway = load_settings(tmp_path / "gateway" / "settings.yaml", {})
     assert (gateway.judge.budget.usd_per_day, gateway.judge.budget.calls_per_day) == (None, 1000)
     assert gateway.sampling.default_rate == 0.2
 
 
-def test_five_questions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("kafka:9092\nanswers\nreference\ngpt-4.1-mini\n7\n"))
-    assert call("init", str(tmp_path)) == 0
-    asked = capsys.readouterr().err
-    assert asked.count("]:") == 5
-    assert "in USD per day" in asked
+def _settings(folder: Path, way: str) -> Settings:
+    call("init", str(folder), "--yes", *WAYS[way])
+    return load_settings(folder / "settings.yaml", {})
+
+
+def test_five_questions(tmp_path: Path, command: Command) -> None:
+    asked = command("init", tmp_path, stdin=b"kafka:9092\nanswers\nreference\ngpt-4.1-mini\n7\n")
+    assert asked.code == 0
+    assert asked.err.count("]:") == 5
+    assert "in USD per day" in asked.err
     settings = load_settings(tmp_path / "settings.yaml", {})
     assert settings.kafka.bootstrap_servers == "kafka:9092"
     assert settings.topics.events == "answers"
@@ -78,26 +64,26 @@ def test_five_questions(
     assert settings.judge.budget.usd_per_day == 7
 
 
-def test_standard_input_that_ends_early_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    assert call("init", str(tmp_path)) == 2
-    assert "add --yes for defaults" in capsys.readouterr().err
+def test_standard_input_that_ends_early_is_an_error(tmp_path: Path, command: Command) -> None:
+    ended = command("init", tmp_path, stdin=b"\n")
+    assert ended.code == 2
+    assert "add --yes for defaults" in ended.err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["settings.yaml", "compose.yaml", "events.jsonl", "cases.yaml"])
-def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_replaced(name: str, tmp_path: Path, command: Command) -> None:
     (tmp_path / name).write_text("mine")
-    assert call("init", str(tmp_path), "--yes") == 2
-    assert f"{tmp_path / name}: already exists, so nothing was written" in capsys.readouterr().err
+    ended = command("init", tmp_path, "--yes")
+    assert ended.code == 2
+    assert f"{tmp_path / name}: already exists, so nothing was written" in ended.err
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
 
 
 def test_the_compose_file_is_that_of_the_repository_in_small(tmp_path: Path) -> None:
     call("init", str(tmp_path), "--yes")
-    made, full = _yaml(tmp_path / "compose.yaml")["services"], _yaml(ROOT / "compose.yaml")["services"]
+    files = (tmp_path / "compose.yaml", ROOT / "compose.yaml")
+    made, full = (yaml.safe_load(file.read_text("utf-8"))["services"] for file in files)
     assert made["kafka"]["image"] == full["kafka"]["image"]
     assert all(port.startswith("127.0.0.1:") for one in made.values() for port in one.get("ports", ()))
     assert made["worker"]["volumes"] == ["./settings.yaml:/etc/judgestream/config.yaml:ro"]

@@ -29,22 +29,12 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def letter(number: int, **fields: Any) -> DeadLetter:
-    return DeadLetter.model_validate(
-        {
-            "reason": "unroutable",
-            "detail": "no metric's conditions fit",
-            "topic": "qa.events",
-            "partition": 0,
-            "offset": number,
-            "timestamp": NOON,
-            "key": b"k%d" % number,
-            "value": b"\x00original %d" % number,
-            "value_bytes": 11,
-            "headers": (Header(name="h", value=b"v"),),
-            "failed_at": NOON + timedelta(minutes=number),
-            **fields,
-        }
-    )
+    place = {"topic": "qa.events", "partition": 0, "offset": number, "timestamp": NOON}
+    record = {"key": b"k%d" % number, "value": b"\x00original %d" % number, "value_bytes": 11}
+    why = {"reason": "unroutable", "detail": "no metric's conditions fit"}
+    times = {"failed_at": NOON + timedelta(minutes=number)}
+    headers = {"headers": (Header(name="h", value=b"v"),)}
+    return DeadLetter.model_validate(place | record | why | times | headers | fields)
 
 
 @pytest.mark.parametrize(
