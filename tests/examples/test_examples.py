@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer
 
 from judge import Judge, Scored
 from streams.intake.trial import SettingsTrial, TrialOutcome
-from streams.kafka.record import Record
+from streams.kafka.reader import TopicReader
+from streams.settings.broker import KafkaSettings
 from streams.settings.load import load_settings
 from tests.examples.conftest import Run
 from tests.places import ROOT
@@ -24,19 +24,6 @@ from tests.toolbox import run
 
 EXAMPLES = ROOT / "examples"
 DEADLINE_SECONDS = 60.0
-
-
-async def _sent(servers: str) -> Record:
-    async with AIOKafkaConsumer(
-        "qa.events", bootstrap_servers=servers, auto_offset_reset="earliest"
-    ) as consumer:
-        record = await asyncio.wait_for(consumer.getone(), DEADLINE_SECONDS)
-        return Record(
-            value=record.value,
-            key=record.key,
-            headers=tuple(record.headers),
-            timestamp=record.timestamp / 1000,
-        )
 
 
 async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, TrialOutcome]:
@@ -53,9 +40,10 @@ async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, Tria
             )
             said, _ = await asyncio.wait_for(process.communicate(), DEADLINE_SECONDS)
         assert process.returncode == 0, said.decode()
-        record = await _sent(servers)
+        reader = TopicReader(KafkaSettings(bootstrap_servers=servers))
+        records = [record async for record in reader.read("qa.events")]
     settings = load_settings(file.parent / "settings.yaml", {})
-    (outcome,) = SettingsTrial(settings).outcomes([record])
+    (outcome,) = SettingsTrial(settings).outcomes(records)
     return said.decode(), outcome
 
 
@@ -75,7 +63,6 @@ async def test_a_producer_of_five_lines() -> None:
 
 
 async def test_an_application_with_the_openai_sdk() -> None:
-    """The application prints the answer, and its event names the model that answered."""
     said, outcome = await _program(EXAMPLES / "openai_sdk" / "app.py", "The Eiffel Tower is in Paris.")
     assert said.strip() == "The Eiffel Tower is in Paris."
     assert outcome.event is not None
@@ -86,7 +73,6 @@ async def test_an_application_with_the_openai_sdk() -> None:
 
 
 async def test_retrieval_with_pages() -> None:
-    """The event has the retrieved pages, and its claim is supported by the page that it cites."""
     reply = "A full charge of the battery lasts 12 hours. Evidence: [Page 2]"
     _, outcome = await _program(EXAMPLES / "rag" / "app.py", reply)
     assert outcome.event is not None

@@ -58,7 +58,6 @@ class Terminal:
         return code
 
     def close(self) -> None:
-        """End the background commands and the shell."""
         if self._shell.poll() is None:
             self.type("for job in $(jobs -p); do kill -- -$job 2>/dev/null; done; wait")
             assert self._shell.stdin is not None

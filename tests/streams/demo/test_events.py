@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -25,7 +26,9 @@ from streams.demo.events import (
     make_record,
     own_records,
 )
+from streams.kafka.record import Record
 from streams.settings.broker import TopicSettings
+from tests.places import ROOT
 from tests.streams.results import START, alert, failed, scored, task_of, unscored
 
 QUESTIONS = load_questions()
@@ -33,9 +36,8 @@ NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 ANSWERS = {question.question: question for question in QUESTIONS}
 
 
-def made(index: int, *, worse: bool = False) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(make_record(QUESTIONS, index, worse=worse, occurred_at=NOON).value)
-    return value
+def made(index: int, *, worse: bool = False) -> Any:
+    return json.loads(make_record(QUESTIONS, index, worse=worse, occurred_at=NOON).value)
 
 
 def test_every_question_comes_up_once_a_lap() -> None:
@@ -48,12 +50,8 @@ def test_every_question_comes_up_once_a_lap() -> None:
 def test_good_answers_before_and_mostly_bad_ones_after() -> None:
 
     def bad_share(*, worse: bool) -> float:
-        indexes = [index for index in range(1000) if index % 100 != 37]
-        bad = sum(
-            event["answer"] in ANSWERS[event["question"]].bad
-            for event in (made(index, worse=worse) for index in indexes)
-        )
-        return bad / len(indexes)
+        events = [made(index, worse=worse) for index in range(1000) if index % 100 != 37]
+        return sum(one["answer"] in ANSWERS[one["question"]].bad for one in events) / len(events)
 
     assert bad_share(worse=False) == 0
     # 990 draws with probabilities 0.65, 0.8 and 0.95 in equal parts: mean 0.8, standard error at most 0.013.
@@ -71,7 +69,7 @@ def test_labels_say_what_was_deployed() -> None:
 
 @pytest.mark.parametrize("index", [37, 137, 237])
 def test_one_in_a_hundred_is_no_event(index: int) -> None:
-    """One record in a hundred is truncated, of another shape or not JSON; it has no key and is no QAEvent."""
+    """It is truncated, of another shape or not JSON."""
     record = make_record(QUESTIONS, index, worse=False, occurred_at=NOON)
     assert record.key is None
     with pytest.raises(ValidationError):
@@ -101,6 +99,15 @@ def test_lines_of_a_file_are_sent_as_they_are() -> None:
     assert [record.value for record in records] == lines
 
 
+def test_the_script_of_the_compose_file_prints_events() -> None:
+    command = (sys.executable, ROOT / "deploy" / "compose" / "demo_events.py", "1000")
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as script:
+        assert script.stdout is not None
+        event = json.loads(script.stdout.readline())
+        script.kill()
+    assert event["event_id"] == "demo-000000"
+
+
 Question = dict[str, Any]
 
 # Not the project's own parser: the data must be readable by a regex of one line.
@@ -112,7 +119,6 @@ ASKED: Final[list[Question]] = [json.loads(line) for line in RAW.decode().splitl
 
 
 def _cited(line: str) -> set[int]:
-    """Return the page numbers that a line cites, with lists and ranges expanded."""
     pages: set[int] = set()
     for group in TAG.findall(line):
         for part in group.split(", "):
@@ -168,10 +174,8 @@ def accounts(events: int = 0, *messages: Any) -> Accounts:
     """Accounts of as many events, each with its offset as its position, and of messages."""
     made = Accounts(TopicSettings())
     for offset in range(events):
-        headers = [(POSITION_HEADER, str(offset).encode())]
-        made.take(
-            SimpleNamespace(topic="qa.events", partition=0, offset=offset, headers=headers, value=b"{}")
-        )
+        headers = ((POSITION_HEADER, str(offset).encode()),)
+        made.take(Record("qa.events", 0, offset, 0.0, None, b"{}", headers))
     for one in messages:
         made.add(one)
     return made

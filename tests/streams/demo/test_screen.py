@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,20 +30,14 @@ HOSTILE = "\x1b[2J\x07[bold red]\u202eevil"
 
 
 def series(results: int, labels: dict[str, str], scored_verdicts: int, recent: float) -> dict[str, Any]:
-    return {
-        "metric": "relevance",
-        "labels": labels,
-        "line": "relevance",
-        "recent": recent if results else None,
-        "recent_low": recent if results else None,
-        "recent_high": recent + 0.25 if results else None,
-        "baseline": 5.0 if results > 100 else None,
-        "scored": scored_verdicts,
-    }
+    interval = (recent, recent, recent + 0.25) if results else (None, None, None)
+    numbers = dict(zip(("recent", "recent_low", "recent_high"), interval, strict=True))
+    usual = {"metric": "relevance", "line": "relevance", "baseline": 5.0 if results > 100 else None}
+    return usual | numbers | {"labels": labels, "scored": scored_verdicts}
 
 
 def status(results: int, label: str) -> dict[str, Any]:
-    """Return a worker's status after results that fell from 5 to 1 half-way."""
+    """A worker's status after results that fell from 5 to 1 half-way."""
     means = [[5.0 if number < 7 else 1.0] if number != 4 else None for number in range(min(results, 15))]
     verdict = {"metric": "relevance", "status": "scored", "score": 1, "reason": "Because."}
     return {
@@ -54,8 +49,7 @@ def status(results: int, label: str) -> dict[str, Any]:
             *(series(results, {"model": f"m{number}"}, results // 3, 3.0 + number) for number in range(3)),
         ],
         "verdicts": [
-            verdict | {"labels": {"app": label, "model": f"m{number % 3}"}}
-            for number in range(min(results, 20))
+            verdict | {"labels": {"app": label, "model": f"m{n % 3}"}} for n in range(min(results, 20))
         ],
     }
 
@@ -69,51 +63,30 @@ def view(results: int = 300, *, alerts: int = 5, label: str = "support", **field
         labels = {"app": f"app-{number}"} if number else {}
         accounts.add(alert(f"a{number}", labels=labels, summary=WORDS))
     incidents = Incidents(accounts, StoreSettings(), "http://127.0.0.1:40001")
-    made = View(
-        accounts,
-        incidents,
-        RANGES,
-        broker="broker 127.0.0.1:40000 (in memory, loopback only)",
-        judge="offline-rules-1",
-        judge_note="rules, no language model",
-        page="page http://127.0.0.1:40001/  metrics http://127.0.0.1:40001/metrics",
-        seconds=30,
-        status=status(results, label),
-    )
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+    usual: dict[str, Any] = {
+        "broker": "broker 127.0.0.1:40000 (in memory, loopback only)",
+        "judge": "offline-rules-1",
+        "judge_note": "rules, no language model",
+        "page": "page http://127.0.0.1:40001/  metrics http://127.0.0.1:40001/metrics",
+        "seconds": 30,
+        "status": status(results, label),
+    }
+    return View(accounts, incidents, RANGES, **usual | fields)
 
 
 def drawn(shown: View, *, width: int = 80, height: int = 30, colours: bool = False) -> str:
-    """Render the live view on a terminal."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        height=height,
-        force_terminal=colours,
-        color_system="standard" if colours else None,
-    )
+    out, system = io.StringIO(), "standard" if colours else None
+    console = Console(file=out, width=width, height=height, force_terminal=colours, color_system=system)
     console.print(Screen(screen(shown, width=width, height=height)), end="")
     return out.getvalue()
 
 
 def piped(*views: View) -> str:
-    """Render the output to a pipe."""
     lines: list[str] = []
     display = PlainDisplay(lines.append)
     for one in views:
         display(one)
     return "\n".join(lines) + "\n"
-
-
-def stopped() -> str:
-    """Render the summary."""
-    balance = dict.fromkeys(("undecodable", "unroutable", "skipped", "lost"), 0)
-    balance |= dict.fromkeys(("unscored", "failed", "task_dead_letters", "in_flight"), 0)
-    balance |= dict.fromkeys(("read", "sampled", "scored", "tasks"), 300)
-    return "\n".join(summary_lines(summary(view(), balance, half_way=150), complete=True)) + "\n"
 
 
 def same(name: str, text: str) -> None:
@@ -142,7 +115,8 @@ def test_the_live_view(width: int) -> None:
 
 
 def test_the_summary() -> None:
-    same("summary.txt", stopped())
+    balance = Counter(dict.fromkeys(("read", "sampled", "scored", "tasks"), 300))
+    same("summary.txt", "\n".join(summary_lines(summary(view(), balance, half_way=150), complete=True)))
 
 
 def test_no_color_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
