@@ -1,6 +1,4 @@
-"""All errors that `streams` can raise.
-
-The embedded broker has its own errors.
+"""All errors that `streams` can raise; the embedded broker has its own.
 
 StreamsError
 ├── SettingsError           the settings cannot be used: all problems at once, exit code 2
@@ -37,8 +35,7 @@ AccessProblem = Literal["unreachable", "protocol", "certificate", "login", "toke
 login: SASL refused the login; token: no token to log in with; permission: an ACL is missing."""
 
 
-class StreamsError(Exception):
-    """Base of all errors of this package."""
+class StreamsError(Exception): ...
 
 
 class SettingsError(StreamsError):
@@ -67,12 +64,10 @@ def undecodable(detail: str) -> DecodeError:
     return DecodeError("undecodable", detail)
 
 
-class ReaderDownError(StreamsError):
-    """Reading needs another system, such as a schema registry, which does not answer."""
+class ReaderDownError(StreamsError): ...
 
 
-class TooLargeError(StreamsError):
-    """The record is too large for the broker or the producer; a retry does not help."""
+class TooLargeError(StreamsError): ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +85,15 @@ class Explanation:
 
 
 class KafkaAccessError(StreamsError):
-    """The broker refuses access; a retry does not help."""
-
     def __init__(self, explanation: Explanation) -> None:
         super().__init__(str(explanation))
         self.explanation = explanation
 
 
-class DeadLetterLimitError(StreamsError):
-    """There are more dead letters than `dead_letters.max_ratio` allows."""
+class DeadLetterLimitError(StreamsError): ...
 
 
 class TokenError(StreamsError):
-    """There is no token to log in with; `lasting`: a retry does not help."""
-
     def __init__(self, reason: str, remedy: str, *, lasting: bool) -> None:
         super().__init__(f"{reason}; {remedy}")
         self.reason = reason
@@ -111,49 +101,37 @@ class TokenError(StreamsError):
         self.lasting = lasting
 
 
-class TopicsError(StreamsError):
-    """Topics are missing, or the broker does not report them."""
+class TopicsError(StreamsError): ...
 
 
-class UnsupportedFaustError(StreamsError):
-    """Faust's compiled parts are missing."""
+class UnsupportedFaustError(StreamsError): ...
 
 
-class PortError(StreamsError):
-    """The port cannot be listened on."""
+class PortError(StreamsError): ...
 
 
-class WorkerCrashedError(StreamsError):
-    """An error that a retry cannot fix; the cause is attached."""
+class WorkerCrashedError(StreamsError): ...
 
 
-class DemoError(StreamsError):
-    """The demo failed."""
+class DemoError(StreamsError): ...
 
 
-class StoreError(StreamsError):
-    """The verdict store cannot be used."""
+class StoreError(StreamsError): ...
 
 
-class StoreMissingError(StoreError):
-    """There is no store yet."""
+class StoreMissingError(StoreError): ...
 
 
-class StoreDamagedError(StoreError):
-    """The store's file is no database, is damaged, or has another version: it is renamed and rebuilt."""
+class StoreDamagedError(StoreError): ...
 
 
-class StoreFullError(StoreError):
-    """The disk is full: the store waits, the worker continues."""
+class StoreFullError(StoreError): ...
 
 
-class TooSlowError(StoreError):
-    """A query of the store took too long; use a shorter time range or another filter."""
+class TooSlowError(StoreError): ...
 
 
-class BadFilterError(StreamsError):
-    """A filter is invalid; the message names the parameter, its value and the allowed values."""
+class BadFilterError(StreamsError): ...
 
 
-class ExportError(StreamsError):
-    """Verdicts cannot be exported: the folder is not empty, or the format needs an extra."""
+class ExportError(StreamsError): ...

@@ -38,8 +38,9 @@ from streams.batch.sources import (
     unmapped,
 )
 from streams.batch.tally import MetricTally, Tally
+from streams.cli.options import field_names, require_one_of
 from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped, tell
-from streams.cli.session import field_names, log_to_stderr, opened, require_one_of, settings_for_command
+from streams.cli.session import log_to_stderr, opened, settings_for_command
 from streams.errors import SettingsError
 from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import SamplingPolicy

@@ -11,14 +11,12 @@ from typing import Any, Final, NoReturn
 
 import typer
 
-from streams.cli.commands.anchors import app as anchors_app
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.doctor import doctor, topics
+from streams.cli.commands.files import judge, map_
 from streams.cli.commands.init import init
-from streams.cli.commands.judge import judge
-from streams.cli.commands.map import map_
+from streams.cli.commands.past import anchors_app, replay
 from streams.cli.commands.records import produce, tail
-from streams.cli.commands.replay import replay
 from streams.cli.commands.review import calibrate, labels_app, review
 from streams.cli.commands.servers import broker, demo, health, offline_judge, worker
 from streams.cli.commands.verdicts import compare, explore, export, incident, show

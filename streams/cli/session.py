@@ -1,4 +1,4 @@
-"""How a command opens settings, a broker, a store or a file; the options that several commands have."""
+"""How a command opens settings, a broker, a store or a file."""
 
 from __future__ import annotations
 
@@ -6,24 +6,13 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from typer import Option, echo
+from typer import echo
 
 from streams.cli.running import BadUsageError, CommandError, run_until_stopped
 from streams.errors import KafkaAccessError, SettingsError, StreamsError
@@ -40,27 +29,12 @@ if TYPE_CHECKING:
     from streams.web.port import Port
 
 T = TypeVar("T")
-Name = TypeVar("Name", bound=str)
 DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
 """Shows tracebacks; a variable of the command line, not a setting."""
 START_TIMEOUT_SECONDS = 20.0
 MAX_TOPICS_SHOWN = 50
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Records up to this size are read and sent; a broker's default limit is far lower."""
-
-CONFIG = Option(None, "--config", "-c", metavar="FILE", help="The settings file (YAML).")
-REQUIRED_CONFIG = Option(..., "--config", "-c", metavar="FILE", help="The settings file (YAML).")
-STORE = Option(None, "--store", "-s", metavar="FILE", help="The store's file; default: store.path.")
-_SERVERS = "Brokers; default: those of the settings."
-BROKERS = Option(None, "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help=_SERVERS)
-JSON = Option(False, "--json", help="Print the result as JSON.")
-JSON_LINES = Option(False, "--json", help="Print JSON, one object per line.")
-AGENTS = Option("intake,judge,monitor", metavar="NAMES", help="Agents, separated by commas.")
-_FIELD = "The name (or JMESPath) of a field in FILE, as in question=prompt; repeatable."
-MAP = Option(None, "--map", metavar="FIELD=NAME", help=_FIELD)
-YES = Option(False, "--yes", "-y", help="Do not prompt.")
-ONLY_METRIC = Option(None, "--metric", "-m", metavar="NAME", help="Only this metric.")
-ONLY_LABEL = Option(None, metavar="NAME=VALUE", help="Only with this label; repeatable.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +225,7 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
 
 
-def settings_for_command(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
+def settings_for_command(path: Path | None, overrides: dict[str, str] | None = None) -> Settings:
     try:
         return _load(path, overrides)
     except SettingsError as error:
@@ -272,12 +246,12 @@ def runnable_settings(path: Path) -> Settings:
     return settings
 
 
-def _load(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
+def _load(path: Path | None, overrides: dict[str, str] | None = None) -> Settings:
     from streams.settings.load import load_settings
 
     if path is not None and (folder := str(path.parent.resolve())) not in sys.path:
         sys.path.append(folder)  # the module of a metric in Python may be beside the settings file
-    return load_settings(path, environment() | dict(overrides or {}))
+    return load_settings(path, environment() | (overrides or {}))
 
 
 def _obstacles(settings: Settings) -> list[str]:
@@ -317,37 +291,6 @@ def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:
     what = "1 problem" if count == 1 else f"{count} problems"
     where = f"{what} in the settings ({'the environment' if path is None else path}):"
     return BadUsageError("\n".join((where, *(f"  {one}" for one in error.problems))))
-
-
-def chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[Name, ...]:
-    given = {name.strip() for name in names if name.strip()}
-    if not given or given.difference(known):
-        got = ", ".join(sorted(given.difference(known))) or "none"
-        raise BadUsageError(f"{option} must name one or more of {', '.join(known)}, got {got!r}")
-    return tuple(name for name in known if name in given)
-
-
-def require_one_of(option: str, name: str, known: Collection[str], remedy: str = "") -> None:
-    if name in known:
-        return
-    close = [f"did you mean {one}?" for one in get_close_matches(name, known, n=1)]
-    what = f"{option} must be one of {', '.join(known)}, got {name!r}"
-    raise BadUsageError("; ".join(filter(None, (what, remedy, *close))))
-
-
-def field_names(given: Sequence[str]) -> dict[str, str]:
-    from streams.settings.intake import mapping_problems
-
-    found: dict[str, str] = {}
-    for one in given:
-        field, _, name = one.partition("=")
-        if not (field and name) or field in found:
-            what = "names a field twice" if field in found else "must be FIELD=NAME"
-            raise BadUsageError(f"--map {what}, got {one!r}; write --map question=prompt")
-        found[field] = name
-    for target, what in mapping_problems(dict.fromkeys(found, "name")):
-        raise BadUsageError(f"--map: {target} {what}")
-    return found
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from schemas import Anchor, Label, Selection, result_id
-from streams.cli.anchoring import candidates, enrol, remove_anchors, tell_status
+from streams.cli.past import candidates, enrol, remove_anchors, tell_status
 from streams.cli.running import CommandError
 from streams.cli.session import Session
 from streams.kafka.topics.table import AGENTS

@@ -11,7 +11,7 @@ import aiohttp
 import fastavro
 
 from judge.endpoints.clients import ScriptedChat
-from streams.cli.commands.map import _newest
+from streams.cli.commands.files import _newest
 from streams.cli.session import Session
 from streams.doctor.events import examine_events
 from tests.integration.deadlines import until

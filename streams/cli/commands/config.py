@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Exit, Option, Typer, echo
 
 from judge.text.printable import printable
+from streams.cli.options import JSON, require_one_of
 from streams.cli.running import BadUsageError, CommandError, emit, help_without_command, json_text
-from streams.cli.session import JSON, log_to_stderr, require_one_of, runnable_settings, settings_for_command
+from streams.cli.session import log_to_stderr, runnable_settings, settings_for_command
 from streams.errors import SettingsError
 
 if TYPE_CHECKING:

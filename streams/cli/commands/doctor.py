@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from typer import Exit, Option, style
 
 from judge.text.printable import printable
+from streams.cli.options import AGENTS, JSON, REQUIRED_CONFIG, chosen
 from streams.cli.running import emit, run_until_stopped, tell, until
-from streams.cli.session import AGENTS, JSON, REQUIRED_CONFIG, chosen, environment, log_to_stderr, session
+from streams.cli.session import environment, log_to_stderr, session
 
 if TYPE_CHECKING:
     from streams.doctor.findings import Diagnosis

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from typer import Abort, Argument, Option, echo, prompt
 
+from streams.cli.options import YES, require_one_of
 from streams.cli.running import BadUsageError
-from streams.cli.session import YES, require_one_of
 
 _CONDITION: Final = re.compile(r"([a-z_&]+)\| ")
 """The start of a template's line that stands only under conditions."""

@@ -12,8 +12,9 @@ from typing import Any, BinaryIO, Literal
 from typer import Argument, Exit, Option
 
 from judge.text.printable import printable
+from streams.cli.options import BROKERS, CONFIG, JSON, ONLY_LABEL, ONLY_METRIC
 from streams.cli.running import BadUsageError, CommandError, emit, until
-from streams.cli.session import BROKERS, CONFIG, JSON, ONLY_LABEL, ONLY_METRIC, Session, opened, session
+from streams.cli.session import Session, opened, session
 
 MAX_UNCONFIRMED = 2000
 MAX_PROBLEMS_SHOWN = 10

@@ -11,8 +11,9 @@ from urllib.parse import urlencode
 
 from typer import Argument, Option, Typer, echo
 
+from streams.cli.options import BROKERS, CONFIG, JSON_LINES, ONLY_METRIC, STORE
 from streams.cli.running import BadUsageError, CommandError, emit_each, help_without_command
-from streams.cli.session import BROKERS, CONFIG, JSON_LINES, ONLY_METRIC, STORE, Session, opened, session
+from streams.cli.session import Session, opened, session
 from streams.errors import BadFilterError
 
 labels_app = Typer(name="labels", help="Export and import human labels.")

@@ -17,17 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Exit, Option, echo
 
+from streams.cli.options import AGENTS, CONFIG, JSON, REQUIRED_CONFIG, chosen, require_one_of
 from streams.cli.running import BadUsageError, CommandError, emit, run_until_stopped, tell
 from streams.cli.session import (
-    AGENTS,
-    CONFIG,
-    JSON,
-    REQUIRED_CONFIG,
     Session,
-    chosen,
     log_to_stderr,
     opened,
-    require_one_of,
     runnable_settings,
     settings_for_command,
     warn_of_deprecated,

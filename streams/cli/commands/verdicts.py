@@ -14,18 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from typer import Argument, Exit, Option, echo
 
 from judge.text.printable import printable
+from streams.cli.options import BROKERS, CONFIG, JSON, JSON_LINES, ONLY_LABEL, ONLY_METRIC, STORE
 from streams.cli.running import BadUsageError, CommandError, cancel, emit, emit_each, tell
-from streams.cli.session import (
-    BROKERS,
-    CONFIG,
-    JSON,
-    JSON_LINES,
-    ONLY_LABEL,
-    ONLY_METRIC,
-    STORE,
-    Session,
-    session,
-)
+from streams.cli.session import Session, session
 
 if TYPE_CHECKING:
     from streams.settings.tree import Settings

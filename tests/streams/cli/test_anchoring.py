@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from schemas import Anchor, JudgeTask
-from streams.cli.anchoring import Candidates, _line, _Saved, _status, _task, choose, worse_half
+from streams.cli.past import Candidates, _line, _Saved, _status, _task, choose, worse_half
 from streams.monitoring.anchors import AnchorWatch, Enrolment, anchor_id
 from streams.monitoring.config import mean_of
 from streams.store.records import text_row, unpacked
