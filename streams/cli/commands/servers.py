@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 
 
-def worker(
-    config: Path = REQUIRED_CONFIG,
-    agents: str = AGENTS,
-) -> None:
+def worker(config: Path = REQUIRED_CONFIG, agents: str = AGENTS) -> None:
     """Run the service: read events, sample, judge, publish verdicts, detect drops.
 
     Runs until SIGTERM or Ctrl-C, then finishes the records in flight. After a crash, the next worker repeats
