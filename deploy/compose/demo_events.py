@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from streams.demo.events import load_questions, own_records
+from streams.demo.events import own_records
 
 SLOWER = 30
 """Quality falls and recovers so many times slower than in `judgestream demo`: Prometheus looks at hours."""
@@ -14,8 +14,7 @@ SLOWER = 30
 def main(events_per_second: float) -> None:
     """Print at a steady rate, so that an event's time is the time at which it is sent."""
     started = time.monotonic()
-    records = own_records(load_questions(), None, lambda: (time.monotonic() - started) / SLOWER)
-    for number, record in enumerate(records):
+    for number, record in enumerate(own_records(None, SLOWER)):
         time.sleep(max(started + number / events_per_second - time.monotonic(), 0.0))
         sys.stdout.buffer.write(record.value + b"\n")
         sys.stdout.buffer.flush()

@@ -23,7 +23,7 @@ from schemas import ANCHOR, Anchor, JudgeTask, Scored
 from schemas.anchor import FIRST_JUDGEMENTS
 from streams.batch.engine import Batch, open_judges
 from streams.batch.plan import Estimate, Plan, begun_at, new_id
-from streams.batch.replay import Replay, ReplayReport
+from streams.batch.replay import Replay
 from streams.batch.sources import Line, format_of, read_lines
 from streams.cli.running import BadUsageError, CommandError, agrees, emit, tell
 from streams.cli.session import Session, opened
@@ -69,15 +69,9 @@ async def judge_past(
         replay_id = resume or new_id(plan, begun)
         again = f"continue with --resume {replay_id} and the same options"
         async with call.producer(rights) as producer:
+            lines, ask = partial(_lines, plan), partial(agrees, yes=yes)
             run = Replay(
-                plan,
-                replay_id,
-                begun,
-                call.settings,
-                producer=producer,
-                lines=lambda: _lines(plan),
-                tell=tell,
-                agrees=partial(agrees, yes=yes),
+                plan, replay_id, begun, call.settings, producer=producer, lines=lines, tell=tell, agrees=ask
             )
             report = await run.run(stop)
     except SettingsError as error:
@@ -87,16 +81,6 @@ async def judge_past(
     except (KafkaError, StreamsError) as error:
         raise CommandError(f"{error}; {again}") from error
     emit(report.as_json(), report.lines(), as_json=as_json)
-    _end(report, plan, again)
-
-
-def _lines(plan: Plan) -> Iterator[Line]:
-    assert plan.file is not None  # noqa: S101 - called for files only
-    with opened(plan.file) as handle:
-        yield from read_lines(handle, format_of(plan.file, None), plan.file.name)
-
-
-def _end(report: ReplayReport, plan: Plan, again: str) -> None:
     if report.end == "stopped":
         tell(f"stopped; {again}")
         raise Exit(130)
@@ -104,6 +88,12 @@ def _end(report: ReplayReport, plan: Plan, again: str) -> None:
         raise CommandError(f"--max-usd {plan.max_usd:g} is spent; {again}, and a higher --max-usd")
     if report.end == "outage":
         raise CommandError(f"{report.trouble}; {again}")
+
+
+def _lines(plan: Plan) -> Iterator[Line]:
+    assert plan.file is not None  # noqa: S101 - called for files only
+    with opened(plan.file) as handle:
+        yield from read_lines(handle, format_of(plan.file, None), plan.file.name)
 
 
 async def send_dead_letters(

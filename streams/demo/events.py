@@ -6,10 +6,10 @@ Event n depends on n alone: two runs have the same answers for the same tenants.
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from itertools import accumulate
@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streams.batch.sources import key_of
-
 MODELS: Mapping[str, float] = {"atlas-large": 0.65, "atlas-small": 0.8, "borealis-mini": 0.95}
 """The product's models, with their share of bad answers after the bad deployment."""
 TENANTS: Mapping[str, float] = {"gold": 0.1, "silver": 0.3, "bronze": 0.6}
 """The product's customers, with their share of the traffic."""
+TENANT_ENDS = list(accumulate(TENANTS.values()))[:-1]
 EVERY = 100
 """One in this many events is undecodable and one unroutable."""
 UNDECODABLE_AT = 37
@@ -57,7 +56,7 @@ def make_record(
     event_id = f"demo-{index:06d}"
     if index % EVERY == UNDECODABLE_AT:
         cut_off = f'{{"event_id": "{event_id}", "question": "cut off in the mid'.encode()  # its producer died
-        unknown = _json({"event_id": event_id, "query": "a field of another name"})
+        unknown = msgspec.json.encode({"event_id": event_id, "query": "a field of another name"})
         values = (cut_off, unknown, b"\x80\x04\x95 not JSON at all \xff")
         return DemoRecord(None, values[index // EVERY % len(values)])
     lap, place = divmod(index, len(questions))
@@ -78,7 +77,7 @@ def make_record(
         "span_id": digest[32:48],
         "labels": {
             "app": question.app,
-            "tenant": _tenant(_share(f"tenant {index}")),
+            "tenant": list(TENANTS)[bisect(TENANT_ENDS, _share(f"tenant {index}"))],
             "model": model,
             "prompt_version": "v8" if worse else "v7",
         },
@@ -86,20 +85,11 @@ def make_record(
     if index % EVERY == UNROUTABLE_AT:
         # A chat without reference and pages: no metric can judge it.
         del event["reference"], event["context"]
-    return DemoRecord(event_id.encode(), _json(event))
-
-
-def _tenant(share: float) -> str:
-    ends = zip(TENANTS, accumulate(TENANTS.values()), strict=True)
-    return next((tenant for tenant, end in ends if share < end), next(iter(TENANTS)))
+    return DemoRecord(event_id.encode(), msgspec.json.encode(event))
 
 
 def _share(what: str) -> float:
     return int.from_bytes(hashlib.sha256(what.encode()).digest()[:7]) / 2**56  # in [0, 1)
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode()
 
 
 def is_worse(seconds: float) -> bool:
@@ -107,16 +97,9 @@ def is_worse(seconds: float) -> bool:
     return since >= 0 and since % (WORSE_SECONDS + RECOVERED_SECONDS) < WORSE_SECONDS
 
 
-def own_records(
-    questions: tuple[Question, ...], count: int | None, seconds: Callable[[], float] = time.monotonic
-) -> Iterator[DemoRecord]:
-    """Yield `count` events, the second half bad; None: without an end, in turns, by `seconds` since then."""
+def own_records(count: int | None, slower: float = 1.0) -> Iterator[DemoRecord]:
+    """Yield `count` events, the second half bad; None: good and worse in turns without an end."""
+    questions, begun = load_questions(), time.monotonic()
     for index in range(sys.maxsize if count is None else count):
-        worse = is_worse(seconds()) if count is None else index * 2 >= count
+        worse = is_worse((time.monotonic() - begun) / slower) if count is None else index * 2 >= count
         yield make_record(questions, index, worse=worse, occurred_at=datetime.now(UTC))
-
-
-def file_records(lines: Iterable[bytes]) -> Iterator[DemoRecord]:
-    """Yield the lines of a file unchanged, with the event id as key if it can be read."""
-    for line in lines:
-        yield DemoRecord(key_of(line, "event_id"), line)

@@ -19,8 +19,9 @@ from judge.chat import OFFLINE_MODEL, ChatMessage, ChatRequest
 from judge.errors import EventError, JudgeUnavailableError
 from judge.metrics.registry import score_ranges
 from judge.offline.server import OfflineJudge
+from streams.batch.sources import key_of
 from streams.demo.accounting import POSITION_HEADER, Accounts, Incidents
-from streams.demo.events import DemoRecord, file_records, load_questions, own_records
+from streams.demo.events import DemoRecord, own_records
 from streams.demo.screen import View, summary
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import DemoError
@@ -269,10 +270,9 @@ class _Demo:
         await _cancel([worker])
 
     def _records(self) -> Iterator[DemoRecord]:
-        if self._plan.lines is not None:
-            return file_records(self._plan.lines)
-        begun = time.monotonic()
-        return own_records(load_questions(), self._plan.events, lambda: time.monotonic() - begun)
+        if self._plan.lines is None:
+            return own_records(self._plan.events)
+        return (DemoRecord(key_of(line, "event_id"), line) for line in self._plan.lines)
 
 
 async def _caught_up(consumer: Any) -> None:

@@ -16,11 +16,11 @@ import pytest
 from pydantic import ValidationError
 
 from schemas import DeadLetter, DeadLetterReason, JudgeTask, QAEvent, Source
+from streams.batch.sources import key_of
 from streams.demo.accounting import POSITION_HEADER, Accounts
 from streams.demo.events import (
     MODELS,
     TENANTS,
-    file_records,
     is_worse,
     load_questions,
     make_record,
@@ -63,7 +63,7 @@ def test_labels_say_what_was_deployed() -> None:
     labels = made(5)["labels"]
     assert labels["model"] in MODELS
     assert labels["tenant"] in TENANTS
-    versions = [json.loads(record.value)["labels"]["prompt_version"] for record in own_records(QUESTIONS, 7)]
+    versions = [json.loads(record.value)["labels"]["prompt_version"] for record in own_records(7)]
     assert versions == ["v7"] * 4 + ["v8"] * 3
 
 
@@ -91,12 +91,9 @@ def test_the_endless_demo_goes_up_and_down(seconds: float, worse: bool) -> None:
     assert is_worse(seconds) is worse
 
 
-def test_lines_of_a_file_are_sent_as_they_are() -> None:
-    """The key is the event id if it can be read."""
+def test_the_key_of_a_line_is_its_event_id_if_it_can_be_read() -> None:
     lines = [b'{"event_id": "a", "x": 1 }', b"no json", b'{"event_id": 7}', b"[1]", b'{"event_id": ""}']
-    records = list(file_records(lines))
-    assert [record.key for record in records] == [b"a", None, None, None, None]
-    assert [record.value for record in records] == lines
+    assert [key_of(line, "event_id") for line in lines] == [b"a", None, None, None, None]
 
 
 def test_the_script_of_the_compose_file_prints_events() -> None:

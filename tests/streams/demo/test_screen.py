@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from rich.console import Console
@@ -75,7 +75,8 @@ def view(results: int = 300, *, alerts: int = 5, label: str = "support", **field
 
 
 def drawn(shown: View, *, width: int = 80, height: int = 30, colours: bool = False) -> str:
-    out, system = io.StringIO(), "standard" if colours else None
+    out = io.StringIO()
+    system: Literal["standard"] | None = "standard" if colours else None
     console = Console(file=out, width=width, height=height, force_terminal=colours, color_system=system)
     console.print(Screen(screen(shown, width=width, height=height)), end="")
     return out.getvalue()
