@@ -28,10 +28,7 @@ _TEMPORARY: Final = frozenset({408, 409, 425, 429})
 
 
 class BatchApi:
-    """Calls the routes. Errors quote no reply, which may hold texts.
-
-    Each call may raise JudgeUnavailableError or, if it cannot succeed, JudgeConfigurationError.
-    """
+    """Calls the routes; JudgeConfigurationError: a call cannot succeed. Errors quote no reply."""
 
     def __init__(self, chat: OpenAIChat) -> None:
         self._chat = chat
@@ -52,13 +49,11 @@ class BatchApi:
             raise JudgeUnavailableError(told) from error
 
     async def upload(self, lines: Sequence[bytes]) -> str:
-        """Upload a file of requests; return its id."""
         with self._client() as client:
             file = await client.files.create(file=("batch.jsonl", b"\n".join(lines)), purpose="batch")
             return str(file.id)
 
     async def create(self, file_id: str, key: str) -> str:
-        """Create a batch with a key in its metadata; return its id."""
         with self._client() as client:
             batch = await client.batches.create(
                 input_file_id=file_id, endpoint=BATCH_URL, completion_window="24h", metadata={KEY: key}
@@ -107,7 +102,6 @@ class BatchApi:
 
 
 def write_line(custom_id: str, body: bytes) -> bytes:
-    """Return the line of a request."""
     fields = {"custom_id": custom_id, "method": "POST", "url": BATCH_URL, "body": orjson.Fragment(body)}
     return orjson.dumps(fields)
 

@@ -1,8 +1,7 @@
 """HTTP to an OpenAI-compatible API with little overhead: POST of a call, and the list of models.
 
-The `openai` SDK provides headers, and its HTTP client proxies and certificates. Calls go directly to the
-`aiohttp` session below that client: its layers build address, headers and reply again for each call, which
-takes more CPU time than sending the request and reading the reply.
+Calls go directly to the `aiohttp` session below the `openai` SDK's HTTP client, because that client's layers
+take more CPU time than sending the request and reading the reply.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
+from judge.chat import ChatRequest
 from judge.endpoints.options import is_loopback
 
 if TYPE_CHECKING:
@@ -35,12 +35,9 @@ _fresh: ContextVar[bool] = ContextVar("fresh", default=False)
 
 
 class UnreadReplyError(Exception):
-    """A body is not read: it is too large, or in an encoding that was not requested.
+    """A body is too large or compressed; `is_event_s`: due to the request, so that a retry would not help."""
 
-    `is_event_s`: it is due to the request, so that a retry would not help; else as a broken connection.
-    """
-
-    def __init__(self, why: str, *, is_event_s: bool) -> None:
+    def __init__(self, why: str, *, is_event_s: bool = False) -> None:
         super().__init__(why)
         self.is_event_s = is_event_s
 
@@ -52,9 +49,8 @@ BROKEN: Final = (UnreadReplyError, httpx.HTTPError, aiohttp.ClientError, OSError
 class _Connector(aiohttp.TCPConnector):
     """Connects by host and port, and uses no connection on which something came unasked.
 
-    aiohttp hands the loop a connected socket. If such a connection fails while it is made (a reset within the
-    TLS handshake), uvloop, on which a user of the library may run, closes the file descriptor twice, and so
-    another's (aiohttp #10506, uvloop #645).
+    aiohttp hands the loop a connected socket. If its TLS handshake is reset, uvloop closes the file
+    descriptor twice, and so another connection's (aiohttp #10506, uvloop #645).
     """
 
     async def _wrap_create_connection(self, *args: Any, addr_infos: list[Any], **kwargs: Any) -> Any:
@@ -71,7 +67,6 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _open_client(**options: Any) -> Any:
-    """Open the SDK's HTTP client over `_Connector`."""
     from openai import DefaultAioHttpClient  # noqa: PLC0415 - half a second, which only a call waits for
 
     class Client(DefaultAioHttpClient):
@@ -94,20 +89,16 @@ def _with_connector(transport: Any) -> Any:
     return transport
 
 
-def _is_success(status: int) -> bool:
+def is_success(status: int) -> bool:
     return 200 <= status < 300
 
 
 class Response(NamedTuple):
-    """Status, headers (by names in any case) and body of a reply."""
+    """A reply; headers have names in any case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-    @property
-    def is_success(self) -> bool:
-        return _is_success(self.status)
 
 
 class ApiConnection(NamedTuple):
@@ -162,19 +153,19 @@ def open_api(
     return ApiConnection(http, transport.client, options, str(completions), str(embeddings), client)
 
 
-async def post(api: ApiConnection, content: bytes, *, embeds: bool, fresh: bool, max_bytes: int) -> Response:
-    """Send a JSON body; return the reply, of any status."""
-    _fresh.set(fresh)
-    url = api.embeddings if embeds else api.completions
+async def post(api: ApiConnection, content: bytes, request: ChatRequest, *, max_bytes: int) -> Response:
+    """Send the body of a request; return the reply, of any status."""
+    _fresh.set(request.fresh)
+    url = api.embeddings if request.embeds else api.completions
     async with api.session.post(url, data=content, **api.options) as answer:
         if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise UnreadReplyError("the reply is compressed, which was not asked for", is_event_s=False)
+            raise UnreadReplyError("the reply is compressed, which was not asked for")
         read = bytearray()  # not a list: there may be millions of parts
         async for part in answer.content.iter_any():
             read += part
             if len(read) > max_bytes:
                 why = f"the reply is larger than {max_bytes} bytes, too large for a verdict"
-                raise UnreadReplyError(why, is_event_s=_is_success(answer.status))
+                raise UnreadReplyError(why, is_event_s=is_success(answer.status))
         return Response(answer.status, answer.headers, bytes(read))
 
 
@@ -189,7 +180,6 @@ class ModelList:
 
 
 async def list_models(base_url: str, api_key: str, *, timeout_seconds: float) -> ModelList:
-    """Return the models of an endpoint. Redirects are not followed."""
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
     async with (
         asyncio.timeout(timeout_seconds),

@@ -20,12 +20,7 @@ from judge.endpoints.health import (
     share_of,
 )
 from judge.endpoints.limiter import Limiter
-from judge.endpoints.options import (
-    Attempt,
-    EndpointOptions,
-    EndpointState,
-    remedy_for,
-)
+from judge.endpoints.options import Attempt, EndpointOptions, EndpointState, remedy_for
 from judge.endpoints.payloads import is_about_another
 from judge.errors import (
     EndpointDownError,
@@ -81,7 +76,6 @@ class Endpoint:
         self.judges: dict[str, Evaluator] = {}
         """Evaluators by metric name; they judge the neutral event."""
         self.lane: BatchLane | None = None
-        """Its batches; None if it has none."""
         self.trouble: str | None = None
         """Why it is down; None while it is up."""
         self.misconfigured: str | None = None
@@ -101,7 +95,6 @@ class Endpoint:
 
     @property
     def is_up(self) -> bool:
-        """Whether a call would be sent now or queued."""
         return not self.breaker.is_open
 
     @property
@@ -111,7 +104,6 @@ class Endpoint:
 
     @property
     def state(self) -> EndpointState:
-        """Whether it is up, and if not, why, since when, and what to do."""
         return EndpointState(
             self.name,
             up=self.is_up,
@@ -194,7 +186,6 @@ class Endpoint:
         return False
 
     def stop(self) -> None:
-        """Cancel timers and neutral calls."""
         self.limiter.stop()
         if self._timer is not None:
             self._timer.cancel()
@@ -226,7 +217,6 @@ class Endpoint:
         self.limiter.answered(reply, tokens)
 
     def _unanswered(self, error: JudgeUnavailableError, sent_at: float, *, counts: bool) -> None:
-        """Slow down, pause or open the breaker after a call without an answer."""
         now = self._clock()
         if error.kind == "rate_limited" or error.retry_after_seconds:
             # Of the refusals of one pause only the first counts.
@@ -242,7 +232,6 @@ class Endpoint:
         return share_of(since) > OVERLOAD_SHARE
 
     def _answered_by(self, model: str) -> None:
-        """Notice a model that answers for the first time."""
         if model in self._models or len(self._models) >= MOST_MODELS:
             return
         if self._models:
@@ -264,7 +253,6 @@ class Endpoint:
         kind: str | None = None,
         pause_seconds: float = 0.0,
     ) -> None:
-        """Open the breaker until a neutral event is judged."""
         if not self.breaker.open(self._clock(), pause_seconds):
             return
         self.trouble, self._metric, self._kind = reason, metric, kind
@@ -361,7 +349,6 @@ class Endpoint:
         return None
 
     async def _ask_neutral(self, request: ChatRequest) -> ChatReply:
-        """Send a neutral event's request without queueing and without a slot."""
         self.limiter.sent_without_slot()
         sent_at = self._clock()
         try:

@@ -62,7 +62,6 @@ class Breaker:
         """While open: earliest time of the next probe."""
 
     def answered(self) -> None:
-        """Record an answered call."""
         self._in_a_row = 0
 
     def failed(self, now: float) -> bool:
@@ -87,7 +86,6 @@ class Breaker:
         self._pause_seconds = min(FIRST_PAUSE_SECONDS, self._longest_pause_seconds)
 
     def probed(self, now: float) -> None:
-        """Record that a probe was sent, and schedule the next."""
         self.next_try_at = now + self._jittered()
 
     def probe_failed(self, now: float) -> None:
@@ -100,11 +98,7 @@ class Breaker:
 
 @dataclass(slots=True, eq=False)
 class Outcome:
-    """How the first try of an event, or a neutral event, ended.
-
-    `pending`: it failed and is asked again; `failed`: the endpoint failed it, as it was judged later or is
-    neutral.
-    """
+    """How an event's first try ended (`pending`: asked again; `failed`: judged then), or a neutral event."""
 
     sent_at: float
     state: Literal["judged", "pending", "failed"]
@@ -164,7 +158,6 @@ class CallHistory:
                 self._outcomes.append(trial.outcome)
 
     def neutral(self, sent_at: float, *, is_failure: bool) -> None:
-        """Record how a neutral event ended."""
         self._outcomes.append(Outcome(sent_at, "failed" if is_failure else "judged", is_neutral=True))
 
     def excuse(self, trial: Trial) -> None:
@@ -178,7 +171,6 @@ class CallHistory:
         self._outcomes = deque(kept, maxlen=REMEMBERED)
 
     def since(self, moment: float, besides: Outcome | None = None) -> list[Outcome]:
-        """Return the outcomes of calls that were sent since then."""
         return [one for one in self._outcomes if one.sent_at >= moment and one is not besides]
 
     def latest(self, now: float, besides: Outcome | None = None) -> list[Outcome]:

@@ -56,19 +56,14 @@ LONGEST_POLL_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """What the log holds of a batch.
-
-    Args:
-        ids: The ids of its requests, which are those of results.
-        created_at: Seconds since the epoch.
-        batch_id: The endpoint's id; empty: it may not exist.
-    """
+    """What the log holds of a batch; `ids` are those of its requests' results."""
 
     key: str
     endpoint: str
     ids: tuple[str, ...]
     created_at: float
     batch_id: str = ""
+    """The endpoint's id; empty: it may not exist."""
 
 
 class BatchLog(Protocol):
@@ -77,25 +72,20 @@ class BatchLog(Protocol):
     async def put(self, record: BatchRecord) -> None:
         """Write a record, and wait until it has been read."""
 
-    async def drop(self, key: str) -> None:
-        """Delete a record."""
+    async def drop(self, key: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """When a batch is sent and given up.
-
-    Args:
-        fast_share: Share of the events that are to be asked singly.
-        call_seconds: Time limit of a call.
-        price_factor: Share of the usual price.
-    """
+    """When a batch is sent and given up."""
 
     close_after_seconds: float
     give_up_after_seconds: float
     max_requests: int
     fast_share: float
+    """Share of the events that are to be asked singly."""
     call_seconds: float
+    """Time limit of a call."""
     price_factor: float = 0.5
 
     @property
@@ -124,7 +114,7 @@ class BatchLane:
 
     Args:
         hurried: Whether a task that is not sent yet must be judged at once after all.
-        clock: Monotonic; `now`: seconds since the epoch, which other processes compare.
+        now: Returns seconds since the epoch, which other processes compare.
     """
 
     def __init__(
@@ -155,16 +145,10 @@ class BatchLane:
         self._closed = False
 
     def waiting(self) -> int:
-        """Return the number of requests that wait for a batch or for its reply."""
         return len(self._waiting)
 
     async def ask(self, task: JudgeTask, request: ChatRequest) -> ChatReply:
-        """Wait for the reply of a batch to a task's first request.
-
-        Raises:
-            BatchMissedError: There is none.
-            DrainingError: The worker gives its tasks up. The batch goes on.
-        """
+        """Wait for the reply of a batch to a task's first request; BatchMissedError: there is none."""
         if self._closed:
             raise _given_up()
         name = task.result_id
@@ -201,7 +185,6 @@ class BatchLane:
         self._open.clear()
 
     def heard(self, key: str, record: BatchRecord | None) -> None:
-        """Take the log's next record; None: it was deleted."""
         known = self._batches.get(key)
         if record is None:
             if known is not None:
@@ -274,7 +257,6 @@ class BatchLane:
     # Collecting
 
     def _names(self, record: BatchRecord) -> list[str]:
-        """Return the requests of a batch that wait here."""
         return [one for one in record.ids if one in self._waiting and self._holders.get(one) == record.key]
 
     async def _attend(self, batch: _Batch) -> None:

@@ -38,10 +38,7 @@ _ROUNDING: Final = 1e-9
 
 
 class Quota:
-    """Requests or tokens per minute at one endpoint, spread evenly (a token bucket one second deep). Pure.
-
-    Even calls respect fixed windows, sliding windows and token buckets alike.
-    """
+    """Requests or tokens per minute, spread evenly, which respects windows and token buckets alike. Pure."""
 
     def __init__(self, per_minute: float | None = None) -> None:
         self._configured = per_minute
@@ -56,7 +53,6 @@ class Quota:
         return 0.0 if not per_second or self._level >= -_ROUNDING else -self._level / per_second
 
     def take(self, now: float, cost: float) -> None:
-        """Count a call that is sent now."""
         if self._refill(now):
             self._level -= cost
 
@@ -70,7 +66,7 @@ class Quota:
             self.per_minute = limit if self._configured is None else min(limit, self._configured)
 
     def _refill(self, now: float) -> float:
-        """Return the calls or tokens per second; 0 without a limit."""
+        """Return what is granted per second; 0 without a limit."""
         if self.per_minute is None:
             return 0.0
         per_second = self.per_minute * MARGIN / 60
@@ -95,7 +91,6 @@ class Concurrency:
 
     @property
     def calls(self) -> int:
-        """The current limit; at least 1."""
         return int(self._limit)
 
     def answered(self, in_flight: int, now: float) -> None:
@@ -175,7 +170,6 @@ class Limiter:
             raise
 
     def leave(self) -> None:
-        """Record that a call has ended, and send queued ones."""
         self._in_flight -= 1
         self._pool.observer.in_flight(self._name, self._in_flight)
         self._pool.call_ended()
@@ -185,7 +179,6 @@ class Limiter:
         self._requests.take(self._pool.clock(), 1)
 
     def admit(self) -> None:
-        """Send queued calls as far as the limits allow."""
         while self.waiting:
             if self.waiting[0].turn.done():  # cancelled
                 self.waiting.popleft()

@@ -25,6 +25,7 @@ from judge.endpoints.connection import (
     ApiConnection,
     Response,
     UnreadReplyError,
+    is_success,
     open_api,
     post,
 )
@@ -64,17 +65,12 @@ _REQUEST_REFUSED = frozenset({400, 422})
 
 
 class OpenAIChat:
-    """One model at one endpoint.
-
-    Create, use and close it in the same running event loop.
+    """One model at one endpoint, to be created, used and closed in the same running event loop.
 
     Args:
-        base_url: Address of the API, including `/v1`; default: OpenAI's own.
-        api_key: Sent as the bearer token. Never read from the environment here, so that a key is not sent to
-            another service; if empty, a placeholder is sent.
-        timeout_seconds: Time limit of one call, from the wait for a connection to the last byte; above 0.
-        max_connections: Upper limit of connections, at least 1; should not be below the calls in flight.
-        max_reply_bytes: Limit of a reply's body.
+        api_key: Never read from the environment here, so that it is not sent to another service.
+        timeout_seconds: Of one call, from the wait for a connection to the last byte; above 0.
+        max_connections: At least 1; should not be below the calls in flight.
     """
 
     def __init__(
@@ -134,14 +130,7 @@ class OpenAIChat:
             ) from error
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Send one request.
-
-        Raises:
-            JudgeUnavailableError: Connection failure, time-out, temporary status, or a reply that is no chat
-                completion (such as a proxy's error page).
-            JudgeConfigurationError: Key, address, model or parameters are wrong.
-            EventError: The endpoint refuses this request, or its reply is truncated, refused or too large.
-        """
+        """As `ChatClient`; a reply that is no chat completion (a proxy's page) is a JudgeUnavailableError."""
         api = self._api
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         response_format = self.response_format
@@ -151,23 +140,14 @@ class OpenAIChat:
             started = time.perf_counter()
             try:
                 async with asyncio.timeout_at(deadline):
-                    response = await post(
-                        api,
-                        content,
-                        embeds=request.embeds,
-                        fresh=request.fresh,
-                        max_bytes=self._max_reply_bytes,
-                    )
+                    response = await post(api, content, request, max_bytes=self._max_reply_bytes)
             except BROKEN as error:
                 raise self._broken_off(error) from error
             refused = response.status in _REQUEST_REFUSED and b"temperature" in response.body
             if refused and request.temperature is not None:
                 self._takes_temperature = False
-                _log.warning(
-                    "judge endpoint %s refuses temperature %s; it is not sent any more",
-                    self.endpoint,
-                    request.temperature,
-                )
+                told = "judge endpoint %s refuses temperature %s; it is not sent any more"
+                _log.warning(told, self.endpoint, request.temperature)
                 request = replace(request, temperature=None)
                 continue
             try:
@@ -201,7 +181,6 @@ class OpenAIChat:
             await self._api.http.aclose()
 
     def _broken_off(self, error: Exception) -> JudgeError:
-        """Return the error for a missing or incomplete reply."""
         if isinstance(error, TimeoutError) and not isinstance(error, ServerTimeoutError):
             return JudgeUnavailableError(
                 f"judge endpoint {self.endpoint} did not answer within {self._timeout_seconds:g} s",
@@ -210,21 +189,16 @@ class OpenAIChat:
         if isinstance(error, UnreadReplyError) and error.is_event_s:
             return InvalidVerdictError(f"judge {self.model} at {self.endpoint}: {error}")
         why = str(error) if isinstance(error, UnreadReplyError) else cause_of(error)
-        happened = (
-            "cannot be asked" if why == NO_DESCRIPTORS else "cannot be reached or closed the connection"
-        )
+        is_ours = why == NO_DESCRIPTORS
+        happened = "cannot be asked" if is_ours else "cannot be reached or closed the connection"
         return JudgeUnavailableError(f"judge endpoint {self.endpoint} {happened}: {why}")
 
     def _reply(
-        self,
-        response: Response,
-        request: ChatRequest,
-        response_format: ResponseFormat,
-        seconds: float,
+        self, response: Response, request: ChatRequest, response_format: ResponseFormat, seconds: float
     ) -> ChatReply:
         schema_sent = request.response_schema is not None and response_format is not ResponseFormat.PLAIN
         status, headers, body = response
-        if not response.is_success:
+        if not is_success(status):
             raise self._refusal(headers, status, _error_body(body), schema_sent=schema_sent)
         try:
             completion = (read_cosine if request.embeds else read_completion)(body)
@@ -260,16 +234,11 @@ class OpenAIChat:
             return
         formats = list(ResponseFormat)
         if formats.index(response_format) > formats.index(self.response_format):
+            refused, self.response_format = self.response_format, response_format
+            told = f"{response_format.value} from now on, with the schema in the prompt"
             _log.warning(
-                (
-                    "judge endpoint %s refuses response_format %s; using %s from now on, with the schema in "
-                    "the prompt"
-                ),
-                self.endpoint,
-                self.response_format.value,
-                response_format.value,
+                "judge endpoint %s refuses response_format %s; using %s", self.endpoint, refused.value, told
             )
-            self.response_format = response_format
 
     def _stopped(self, completion: Completion, request: ChatRequest) -> EventError | None:
         """Return the error for a completion without a verdict; None if there may be one."""
@@ -288,11 +257,7 @@ class OpenAIChat:
         self, headers: Mapping[str, str], status: int, body: object, *, schema_sent: bool
     ) -> JudgeError:
         error = error_for_status(
-            endpoint=self.endpoint,
-            status=status,
-            body=body,
-            schema_sent=schema_sent,
-            secret=self._key,
+            endpoint=self.endpoint, status=status, body=body, schema_sent=schema_sent, secret=self._key
         )
         if isinstance(error, JudgeUnavailableError):
             error.retry_after_seconds = retry_after_seconds(headers, now=datetime.now(UTC))
@@ -306,7 +271,6 @@ class OpenAIChat:
 
 
 def _error_body(content: bytes) -> object:
-    """Return the decoded JSON of a refusal, or its text."""
     text = content.decode("utf-8", "replace").strip()
     try:
         return json.loads(text)

@@ -45,10 +45,9 @@ class Patience:
 
     Args:
         timeout_seconds: Time limit of one call, unless the endpoint has its own.
-        first_wait_seconds: Upper limit of the first pause after a failure; it doubles with each further one.
-        longest_wait_seconds: Upper limit of the doubling pauses.
-        confirm_seconds: Time during which an endpoint that never answered must refuse neutral events because
-            of the configuration before it is abandoned.
+        first_wait_seconds: Longest first pause after a failure; it doubles, up to `longest_wait_seconds`.
+        confirm_seconds: How long an endpoint that never answered must refuse neutral events for the
+            configuration before it is abandoned.
     """
 
     timeout_seconds: float = 30.0
@@ -64,7 +63,7 @@ class EndpointState:
     """What there is to say of one endpoint, for status and pages.
 
     Args:
-        reason: Why it is down, with `remedy` and `since`; empty while it is up.
+        reason: Why it is down; empty while it is up.
         failed_share: Share of the latest events that it failed at the first try and judged later, 0 to 1.
         model: The model that answered last; `earlier_model`: the one before, if it changed.
     """
@@ -81,7 +80,6 @@ class EndpointState:
 
     @property
     def is_unwell(self) -> bool:
-        """Whether it is up and fails more than `UNWELL_SHARE` of its events at the first try."""
         return self.up and self.failed_share > UNWELL_SHARE
 
 
@@ -136,12 +134,10 @@ class Attempt:
     """Whether the last call ended late because this process was stopped."""
 
     def begin_round(self) -> None:
-        """Reset the counts of the current round."""
         self.round_calls, self.round_seconds, self.round_used, self.stalled = 0, 0.0, 0, False
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback address; of names only `localhost` counts."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -149,7 +145,6 @@ def is_loopback(host: str) -> bool:
 
 
 def remedy_for(error: JudgeError) -> str:
-    """Return what to do about an endpoint that is down."""
     if isinstance(error, JudgeConfigurationError):
         return error.remedy or "Correct the endpoint's settings"
     if isinstance(error, JudgeUnavailableError):

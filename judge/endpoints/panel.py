@@ -36,7 +36,6 @@ class PanelJudge:
         self.evaluator = panel_evaluator([one.evaluator for one in members], quorum=self._quorum)
 
     async def judge(self, task: JudgeTask) -> Result:
-        """Judge one answer; raises what `RetryingJudge.judge` does."""
         given: dict[int, Result] = {}
         await self._ask(range(len(self._members)), task, given, patient=False)
         down = [place for place in range(len(self._members)) if place not in given]
@@ -92,7 +91,6 @@ class PanelJudge:
         return failed[0][1].model_copy(update={**update, "error_type": "no_quorum", "detail": detail})
 
     def _call(self, results: Sequence[Result]) -> JudgeCall | None:
-        """Return the members' calls as one; None if there was none."""
         calls = [one.judge for one in results if one.judge is not None]
         if not calls:
             return None
@@ -159,7 +157,6 @@ def decide(
 
 
 def vote_of(result: Result, *, endpoint: str, model: str) -> Vote:
-    """Return a member's vote for the published result."""
     vote = Vote(endpoint=endpoint, model=model, status=result.status, cost_usd=result.cost_usd)
     if isinstance(result, Scored):
         return vote.model_copy(update={"score": result.score, "value": result.value})

@@ -1,8 +1,7 @@
 """Bodies of requests to an OpenAI-compatible API, and of its replies. Pure.
 
-Not every server accepts a JSON Schema. If one refuses it, the schema goes into the prompt and the next weaker
-format is tried; the checks of the reply stay the same. The schema is placed at the end of the system turn, so
-that the cacheable prefix stays constant. Replies are read strictly where a verdict needs it, else leniently.
+If a server refuses a JSON Schema, it goes into the prompt, at the end of the system turn (after the cacheable
+prefix), and the next weaker format is tried. Replies are read strictly where a verdict needs it.
 """
 
 from __future__ import annotations
@@ -46,15 +45,11 @@ class ResponseFormat(Enum):
 
     @property
     def weaker(self) -> ResponseFormat | None:
-        """The next weaker format; None after the last."""
-        formats = list(ResponseFormat)
-        following = formats.index(self) + 1
-        return formats[following] if following < len(formats) else None
+        formats = iter(ResponseFormat)
+        return next(formats, None) if self in formats else None  # `in` goes up to this one
 
 
 class RequestWriter:
-    """Writes requests for one model at one endpoint."""
-
     def __init__(self, *, endpoint: str, model: str, host: str) -> None:
         self._endpoint = endpoint
         self._model = model
@@ -107,7 +102,6 @@ class RequestWriter:
 def _form(
     schema: ResponseSchema, response_format: ResponseFormat
 ) -> tuple[orjson.Fragment | None, str | None]:
-    """Return a schema's field and instruction in one format; None: omitted."""
     plain = dict(schema.schema)
     strict = {"name": schema.name, "strict": True, "schema": plain}
     fields: dict[ResponseFormat, dict[str, Any]] = {
@@ -165,7 +159,6 @@ class Completion:
 
 
 def read_completion(raw: bytes) -> Completion:
-    """Parse a reply's body; its size is limited by the caller."""
     body = _fields(_loaded(raw))
     choices = body.get("choices")
     choice = _fields(choices[0]) if isinstance(choices, list) and choices else {}
@@ -183,7 +176,6 @@ def read_completion(raw: bytes) -> Completion:
 
 
 def _loaded(raw: bytes) -> Any:
-    """Return the decoded JSON; None if it is none."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -238,7 +230,7 @@ def _text(content: Any) -> str:
 
 
 def _usage(usage: Any) -> Usage:
-    """Return the token counts; missing or invalid ones are 0, so that the verdict is kept."""
+    """Missing or invalid counts are 0, so that the verdict is kept."""
     counts = _fields(usage)
     input_tokens = _count(counts.get("prompt_tokens"))
     cached_tokens = _count(_fields(counts.get("prompt_tokens_details")).get("cached_tokens"))
@@ -250,7 +242,6 @@ def _usage(usage: Any) -> Usage:
 
 
 def _whole_number(digits: str) -> int:
-    """Return a number of any number of digits, capped."""
     return int(digits) if len(digits) <= _MAX_DIGITS else MAX_TOKENS
 
 
@@ -285,9 +276,6 @@ def is_about_another(text: str, reply: str) -> bool:
 
 # Embeddings
 
-_MOST_VECTORS = 4
-"""Vectors of a reply that are read; two are requested."""
-
 
 def read_cosine(raw: bytes) -> Completion:
     """Parse a reply with two vectors; the text is their cosine, as `{"cosine": 0.83, "dimensions": 1536}`."""
@@ -295,7 +283,7 @@ def read_cosine(raw: bytes) -> Completion:
     data = body.get("data")
     if not isinstance(data, list):
         raise _no_completion(raw, body)
-    rows = [_fields(one) for one in data[:_MOST_VECTORS]]
+    rows = [_fields(one) for one in data[:4]]  # two are asked for
     places = [row.get("index") for row in rows]
     if all(isinstance(place, int) for place in places) and len(set(places)) == len(places):
         rows.sort(key=lambda row: row["index"])
@@ -310,7 +298,6 @@ def read_cosine(raw: bytes) -> Completion:
 
 
 def _numbers(vector: Any) -> list[float]:
-    """Return a vector; empty if invalid."""
     return vector if isinstance(vector, list) and {type(one) for one in vector} <= {int, float} else []
 
 

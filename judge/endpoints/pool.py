@@ -30,7 +30,7 @@ class JudgingOptions:
 
     Args:
         max_in_flight: Concurrent calls over all endpoints; at least 1.
-        max_output_tokens: Limit of a reply; None: the metric's own.
+        max_output_tokens: None: the metric's own.
         verification_seconds: Time limit for processing an event's texts or a reply; above 0.
     """
 
@@ -132,8 +132,7 @@ class EndpointPool:
     ) -> PanelJudge:
         """Return a metric's panel, in which each endpoint (none: only the first) has `samples` votes.
 
-        With several samples, the temperature is 1 unless the parameters name one, and the cache is not used,
-        so that samples are independent.
+        So that samples are independent, their temperature is 1 by default, and the cache is not used.
         """
         members = []
         asked = self.named(tuple(endpoints) or (self.endpoints[0].name,))
@@ -164,7 +163,7 @@ class EndpointPool:
 
     @property
     def trouble(self) -> str | None:
-        """Why some metric cannot be judged: all of its endpoints are down. None while all can be judged."""
+        """Why some metric cannot be judged: all of its endpoints are down."""
         troubles = (self._trouble_of(endpoints) for endpoints in self._used_lists or (self.endpoints,))
         return next((trouble for trouble in troubles if trouble is not None), None)
 
@@ -180,7 +179,6 @@ class EndpointPool:
 
     @staticmethod
     def _trouble_of(endpoints: Sequence[Endpoint]) -> str | None:
-        """Return why all of these endpoints are down; None while one is up, or if there is none."""
         if not endpoints or any(endpoint.is_up for endpoint in endpoints):
             return None
         states = [endpoint.state for endpoint in endpoints]
@@ -214,12 +212,10 @@ class EndpointPool:
             raise DrainingError("cancelled while waiting for an endpoint")
 
     def changed(self) -> None:
-        """Wake what waits for an endpoint, because one went down or came back."""
         change, self._change = self._change, asyncio.Event()
         change.set()
 
     def call_ended(self) -> None:
-        """Free a slot, and let the queues use it."""
         self.in_flight -= 1
         for endpoint in self.endpoints:
             endpoint.limiter.admit()
@@ -227,10 +223,7 @@ class EndpointPool:
     # End
 
     def drain(self, *, close: bool = False) -> None:
-        """Cancel queued calls, except those of verdicts with a call already sent.
-
-        Use it before a worker stops or its partitions are revoked: the result of a new call would be lost.
-        """
+        """Cancel queued calls, except of verdicts with a call already sent: a new result would be lost."""
         self._drains += 1
         self._closed = self._closed or close
         for endpoint in self.endpoints:
@@ -240,7 +233,6 @@ class EndpointPool:
         self.changed()
 
     async def close(self) -> None:
-        """Cancel waiting calls, and close endpoints, processes and cache."""
         for endpoint in self.endpoints:
             endpoint.stop()
         for endpoint in self.endpoints:

@@ -22,10 +22,9 @@ from judge.errors import (
 from judge.text.redaction import Masker
 
 MAX_MESSAGE_CHARS = 500
-"""Maximum characters of an endpoint's message that are passed on."""
-
+"""Of an endpoint's message that are passed on."""
 MAX_READ_CHARS = 20_000
-"""Maximum characters of a message that are searched."""
+"""Of a message that are searched."""
 _TABLE: Final[Mapping[str, Any]] = tomllib.loads(
     files("judge.endpoints").joinpath("refusals.toml").read_text("utf-8")
 )
@@ -129,7 +128,6 @@ def _number(text: str | None) -> float | None:
 
 
 def http_date(text: str | None) -> datetime | None:
-    """Parse a date of HTTP; None if it is missing or unreadable."""
     if not text:
         return None
     try:
@@ -148,7 +146,6 @@ _MAX_CHARS = 64
 
 
 def rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
-    """Parse the limits that an endpoint reports."""
     found: dict[str, float] = {}
     for name, value in headers.items():
         # Skip most headers fast, because this runs for every call.

@@ -30,11 +30,9 @@ LONGEST_RETRY_FACTOR: Final = 4.0
 
 
 class RetryingJudge:
-    """One metric at the endpoints of a pool.
+    """One metric at the endpoints of a pool; all calls of a verdict go to one of them.
 
-    A failure is never published at once: the event is asked again, and `CallHistory` decides whether the
-    event or its endpoint causes the failures. All calls of a verdict go to one endpoint, so its evaluator
-    names one model.
+    A failure is never published at once: the event is asked again, and `CallHistory` decides who is at fault.
     """
 
     def __init__(self, judges: Mapping[str, Evaluator], pool: EndpointPool) -> None:
@@ -53,7 +51,7 @@ class RetryingJudge:
 
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.
-            DrainingError: The task was cancelled before it was sent, by `EndpointPool.drain`.
+            DrainingError: By `EndpointPool.drain`, before a call was sent.
             EndpointDownError: All endpoints are down, and `patient` is false.
         """
         attempt = Attempt()
@@ -81,16 +79,12 @@ class RetryingJudge:
 
     @property
     def lane(self) -> BatchLane | None:
-        """The batches of its first endpoint."""
         return self._first.lane
 
     async def judge_in_batch(self, task: JudgeTask) -> Result | None:
         """Judge one answer with a reply from a batch; repair turns are made at once.
 
         Returns None, or a failure that `is_endpoint_s`, if the answer is to be judged by `judge`.
-
-        Raises:
-            DrainingError: As `judge`.
         """
         first, attempt = self._first, Attempt()
         lanes = [] if first.lane is None else [first.lane]
@@ -108,7 +102,6 @@ class RetryingJudge:
             return None
 
     async def _after_result(self, result: Result, endpoint: Endpoint, attempt: Attempt) -> Result | None:
-        """Return the result, unless it is a failure that the endpoint may cause."""
         kind = result.error_type if isinstance(result, Failed) else result.status
         self._observe(endpoint, kind, attempt)
         if kind not in ENDPOINT_MAY_CAUSE:
@@ -127,7 +120,6 @@ class RetryingJudge:
         attempt: Attempt,
     ) -> Failed | None:
         """Wait after a failure; return the result if the event causes it."""
-        refused = isinstance(error, JudgeConfigurationError)
         kind = "configuration" if isinstance(error, JudgeConfigurationError) else error.kind
         self._observe(endpoint, kind, attempt)
         if kind == "rate_limited" or attempt.stalled:
@@ -140,7 +132,7 @@ class RetryingJudge:
             failures = attempt.trials[endpoint.name].failures
             detail = f"{failures} calls failed while others succeeded; the last: {error}"
             return judge.failed(task, "no_answer", detail, tries=attempt.calls)
-        if refused:
+        if kind == "configuration":
             await self._pause_at(endpoint, attempt)
         else:
             await self._before_next_try(kind, endpoint, attempt)
@@ -210,5 +202,5 @@ class RetryingJudge:
 
 
 def is_endpoint_s(result: Result) -> bool:
-    """Return whether a faulty endpoint may cause this failure, so that the event is asked again."""
+    """Whether a faulty endpoint may cause this failure, so that the event is asked again."""
     return isinstance(result, Failed) and result.error_type in ENDPOINT_MAY_CAUSE

@@ -22,19 +22,15 @@ _DRAWS: Final = 2**64
 
 
 class TwoPhaseJudge:
-    """One metric's two judges.
+    """One metric's two judges; the strong one judges at least `share` of the answers.
 
     What the cheap one gives no score, or is judged again or replayed, the strong one judges for certain.
-
-    Args:
-        share: Share of the answers that the strong one judges, at least.
     """
 
     def __init__(self, cheap: RetryingJudge, strong: RetryingJudge, *, share: float) -> None:
         self._cheap, self._strong, self.share = cheap, strong, share
 
     async def judge(self, task: JudgeTask) -> Result:
-        """Judge one answer; raises what `RetryingJudge.judge` does."""
         if task.replay_id is not None:
             return await self._strong.judge(task)
         first = await self._cheap.judge(task)

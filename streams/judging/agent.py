@@ -28,8 +28,6 @@ from streams.telemetry.logs import surprise
 
 _log = structlog.stdlib.get_logger(__name__)
 
-MAX_PROBLEMS: Final = 3
-"""Maximum number of problems named for an invalid task."""
 MIN_RESULTS: Final = 20
 """Results before the first note."""
 REMEDY: Final = (
@@ -39,7 +37,7 @@ REMEDY: Final = (
 
 
 class CitationWatch:
-    """Counts results without a recognised citation, and logs a warning once if they are the majority."""
+    """Counts results without a recognised citation, and warns once if they are the majority."""
 
     def __init__(self, metrics: Collection[str]) -> None:
         self._metrics = metrics
@@ -72,8 +70,7 @@ class CitationWatch:
 class PatientJudge(Protocol):
     """Judges a task, waiting for the judge as long as needed."""
 
-    async def judge(self, task: JudgeTask) -> Result:
-        """Judge one answer."""
+    async def judge(self, task: JudgeTask) -> Result: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,7 +128,7 @@ class JudgeAgent:
         try:
             return JudgeTask.model_validate_json(record.value or b"")
         except ValidationError as error:
-            detail = "not a task: " + "; ".join(problems_of(error, "task", most=MAX_PROBLEMS))
+            detail = "not a task: " + "; ".join(problems_of(error, "task", most=3))
             await self.output.dead_letter(record, "invalid_task", detail)
             return None
 
@@ -179,17 +176,12 @@ class JudgeWatch(EndpointObserver):
             self.book(cost_usd)
 
     def failed_event(self, endpoint: str, tries: int) -> None:
-        """Count the tries that an endpoint failed although the event was judged later."""
         self.counts.count("judgestream_judge_endpoint_failures_total", endpoint, by=tries)
 
     def model_changed(self, endpoint: str, before: str, after: str) -> None:
         self.counts.count("judgestream_judge_model_changes_total", endpoint)
-        _log.warning(
-            "another model answers; scores before and after are not comparable",
-            endpoint=endpoint,
-            before=before,
-            after=after,
-        )
+        told = "another model answers; scores before and after are not comparable"
+        _log.warning(told, endpoint=endpoint, before=before, after=after)
 
     def cache_failed(self) -> None:
         self.counts.count("judgestream_verdict_cache_failures_total")

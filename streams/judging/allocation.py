@@ -29,19 +29,15 @@ LONGEST_MEAN: Final = 1_000.0
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """What decides a stratum's part of the money.
-
-    Attributes:
-        demand: Verdicts a second if all events below the configured rate were judged.
-        price: Of a verdict.
-        spread: Standard deviation of the scores; only the strata's ratios matter.
-        most: The configured rate, above 0.
-    """
+    """What decides a stratum's part of the money."""
 
     demand: float
+    """Verdicts a second if all events below the configured rate were judged."""
     price: float = 1.0
     spread: float = 1.0
+    """Standard deviation of the scores; only the strata's ratios matter."""
     most: float = 1.0
+    """The configured rate, above 0."""
 
 
 def allocate(strata: Mapping[str, Stratum], pace: float) -> dict[str, float]:
@@ -145,11 +141,7 @@ class Tally:
 def figures(
     names: Iterable[str], sums: Mapping[str, Sequence[float]], price: float
 ) -> dict[str, tuple[float, float]]:
-    """Return price and spread of each stratum by the sums of its tallies, shrunk to those of all.
-
-    Args:
-        price: Before any verdict.
-    """
+    """Return price (before any verdict the given one) and spread of each stratum, shrunk to those of all."""
     scores, squares, verdicts, money = map(sum, zip(*sums.values(), (0.0,) * 4, strict=True))
     variance = squares / scores if scores and squares else 1.0
     price = money / verdicts if verdicts and money else price

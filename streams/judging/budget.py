@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from math import ceil, inf
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -45,6 +45,8 @@ LONGEST_SLEEP_SECONDS: Final = 30.0
 MAX_VALUES: Final = 1_000
 """Values of a label with a limit of their own; further ones share one."""
 OTHER_VALUES: Final = "(others)"
+LEAST_OF_HOUR: Final = 0.05
+"""Share of a mean hour that each hour has at least, for demand where there was none before."""
 SAMPLE_SECONDS: Final = 60.0
 SAMPLES: Final = 30
 """The forecast is by the spending of the last half hour."""
@@ -57,23 +59,17 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 @dataclass
 class Demand:
-    """How much of a day's demand has come by a time of day: as on the whole days before, else evenly.
-
-    Attributes:
-        counted: Of the present day, by hour.
-        usual: Shares of the hours on whole days; None before one.
-    """
+    """How much of a day's demand has come by a time of day: as on the whole days before, else evenly."""
 
     since: datetime
     counted: list[float] = field(default_factory=lambda: [0.0] * 24)
+    """Of the present day, by hour."""
     usual: list[float] | None = None
-
-    EVEN: ClassVar = 0.05
-    """Share of a mean hour that each hour has at least, for demand where there was none before."""
+    """Shares of the hours on whole days; None before one."""
 
     def __post_init__(self) -> None:
         usual = self.usual or [1 / 24] * 24
-        self._hours = [(one + self.EVEN / 24) / (1 + self.EVEN) for one in usual]
+        self._hours = [(one + LEAST_OF_HOUR / 24) / (1 + LEAST_OF_HOUR) for one in usual]
 
     def add(self, now: datetime, count: float = 1) -> None:
         self.counted[now.hour] += count
@@ -97,7 +93,6 @@ class Spending:
     """What one worker holds and has spent of the budget on the current day.
 
     Args:
-        limits: In US dollars (which requires known prices) and in calls.
         sampling: The limit of `sampling.budget`, of which a verdict is one call, whatever it took.
         worker: Its id in the log that grants leases, whose records `heard` gets; "": it holds all.
         now: Returns the time, in UTC.
@@ -142,7 +137,6 @@ class Spending:
 
     @property
     def caps(self) -> Sequence[str]:
-        """The names of the limits; that on all verdicts is called `all`."""
         return tuple(self._limits)
 
     def spent_ratio(self, cap: str | None = None) -> float:
@@ -179,7 +173,6 @@ class Spending:
         return Fraction(1, 2 ** min(max(halved, 0), MOST_HALVED))
 
     def accounts(self, metric: str, labels: Mapping[str, str]) -> Accounts:
-        """Return the accounts that a verdict concerns."""
         found = []
         for name, limits in self._limits.items():
             of_metric, by = self._caps.get(name, (None, None))
@@ -221,13 +214,9 @@ class Spending:
     async def admitted(
         self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS, *, waits: bool = False
     ) -> AsyncIterator[Settle]:
-        """Wait until the budget admits a verdict; call the yielded function with its result.
+        """Wait until the budget admits a verdict; call the yielded function with its result, if there is one.
 
-        One that `waits`, in a batch, does not bound the calls in flight: a lease grows by it. A verdict
-        without a result (error or cancellation) counts as no spending.
-
-        Raises:
-            DrainingError: The worker stops, or gives its partitions up.
+        One that `waits`, in a batch, does not bound the calls in flight: a lease grows by it.
         """
         accounts = self.accounts(metric, labels)
         if accounts or self._draining:
@@ -351,7 +340,6 @@ class Spending:
         change.set()
 
     def heard(self, entry: Entry | None, offset: int) -> None:
-        """Take the log's next record."""
         self._today()
         self.share.heard(entry, offset)
         self._changed()

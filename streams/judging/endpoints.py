@@ -74,11 +74,7 @@ MAX_MODELS_SHOWN = 20
 async def chosen_endpoint(
     env: Mapping[str, str], *, base_url: str | None = None, model: str | None = None
 ) -> EndpointSettings | None:
-    """Return the endpoint that options and environment describe.
-
-    Args:
-        model: Overrides OPENAI_MODEL. If neither is set, the only model at the address is used.
-    """
+    """Return the endpoint of options, else the environment; without a model the only one at the address."""
     options = {"OPENAI_BASE_URL": base_url, "OPENAI_MODEL": model}
     values = {**env, **{name: value for name, value in options.items() if value is not None}}
     is_open = bool(values.get("OPENAI_BASE_URL", "").strip()) and not values.get("OPENAI_MODEL", "").strip()
@@ -129,7 +125,6 @@ def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
 
 
 def price_of(endpoint: EndpointSettings) -> Price | None:
-    """Return the price of an endpoint's tokens; None if unknown."""
     usd = endpoint.usd_per_million_tokens
     price: ModelPrice | ListedPrice | None = None
     if usd is not None:
@@ -217,7 +212,6 @@ def open_pool(
     cached: bool = True,
     confirm_seconds: float = CONFIRM_SECONDS,
 ) -> EndpointPool:
-    """Return the pool, an asynchronous context manager to be used in this event loop."""
     opened = (
         [
             EndpointOptions(
@@ -303,7 +297,6 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
 
 
 def open_cache(settings: CacheSettings, on_failure: Callable[[], None]) -> VerdictCache | None:
-    """Open the verdict cache; None if it is off."""
     if not settings.max_entries:
         return None
     if settings.file is None:

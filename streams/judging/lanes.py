@@ -46,7 +46,6 @@ Suspicion = Callable[[JudgeTask], bool]
 
 
 def batch_options(endpoint: EndpointSettings, judge: JudgeSettings) -> BatchOptions | None:
-    """Return when an endpoint's batches are sent; None if it has none."""
     lane = endpoint.lane
     if lane is None or lane.batch is None:
         return None
@@ -55,14 +54,13 @@ def batch_options(endpoint: EndpointSettings, judge: JudgeSettings) -> BatchOpti
 
 
 def waiting_limit(judge: JudgeSettings) -> BufferLimit:
-    """Return the limit on tasks in flight that wait for a batch."""
     lanes = [one.lane.batch for one in judge.endpoints if one.lane is not None]
     records = sum(WAITING_BATCHES * batch.max_requests for batch in lanes if batch is not None)
     return BufferLimit(records=max(records, 1), bytes=WAITING_BYTES)
 
 
 def is_fast(task: JudgeTask, share: float) -> bool:
-    """Return whether a task is in the share that is judged at once, by a hash of its event and metric."""
+    """Whether a task is judged at once, by a hash of its event and metric."""
     return int(task.result_id[:8], 16) < share * _SHARES
 
 
@@ -75,7 +73,6 @@ class BatchTopic:
         self._awaited: dict[tuple[bytes, bytes], asyncio.Future[None]] = {}
 
     async def follow(self) -> None:
-        """Follow the log until cancelled."""
         await self._reader.keep_up(self._topic, self._take)
 
     def _take(self, batch: TopicBatch) -> None:
@@ -111,12 +108,7 @@ class BatchTopic:
 
 
 class BatchTasks:
-    """Decides which tasks wait, and moves them between the topics.
-
-    Args:
-        judges: By metric; those whose first endpoint has batches take part. Panels do not.
-        suspicious: While it holds for a task, it is judged at once.
-    """
+    """Decides which tasks wait, and moves them; metrics take part whose first endpoint has batches."""
 
     def __init__(
         self,
@@ -135,11 +127,7 @@ class BatchTasks:
     def takes(self, task: JudgeTask, record: Record) -> bool:
         """Return whether a task on its metric's topic may wait: no replay, and not in the fast share."""
         options = self._options(task)
-        if (
-            options is None
-            or task.replay_id is not None
-            or any(name == AT_ONCE for name, _ in record.headers)
-        ):
+        if options is None or task.replay_id is not None or AT_ONCE in dict(record.headers):
             return False
         return not (is_fast(task, options.fast_share) or self._suspicious(task))
 
@@ -153,7 +141,7 @@ class BatchTasks:
         return None if judge is None or judge.lane is None else judge.lane.options
 
     async def put(self, task: JudgeTask, record: Record) -> bool:
-        """Write a task to the topic of those that wait; return whether it accepts it."""
+        """Write a task to the topic of those that wait; return False if it is too large."""
         place = f"{record.partition}/{record.offset}".encode()
         try:
             await self._write(self._topics.batch_tasks, task, record, (PLACE, place))
@@ -163,7 +151,6 @@ class BatchTasks:
         return True
 
     async def put_back(self, task: JudgeTask, record: Record) -> None:
-        """Write a task to its metric's topic, to be judged at once."""
         await self._write(self._topics.task_topic(task.metric), task, record, (AT_ONCE, b"1"))
         self._output.passed(record.topic)
 
@@ -173,7 +160,7 @@ class BatchTasks:
 
     def source(self, result: Result, record: Record) -> Source | None:
         """Return the place of a result's task on its metric's topic, if the record is from the other."""
-        place = next((value for name, value in record.headers if name == PLACE), None)
+        place = dict(record.headers).get(PLACE)
         if place is None or record.topic != self._topics.batch_tasks:
             return None
         try:

@@ -32,12 +32,11 @@ FAREWELL_SECONDS: Final = 2.0
 
 
 class Leasing:
-    """Reads the log for a worker's spending, and writes its entries.
+    """Reads the log for a worker's spending (and for `rates`), and writes its entries.
 
     Args:
         writes: Whether the worker judges; another one only reads what is spent.
         is_ready: Returns whether the worker has joined its group, so that the producer runs.
-        rates: Those of `sampling.budget`, whose records are on the same log.
     """
 
     def __init__(
@@ -58,7 +57,6 @@ class Leasing:
         self._idle_seconds = IDLE_SECONDS
 
     async def read(self) -> None:
-        """Follow the log until cancelled."""
         await self._reader.keep_up(self._topic, self._take)
 
     def _take(self, batch: TopicBatch) -> None:

@@ -62,11 +62,6 @@ _ENTRY: Final = TypeAdapter(Entry)
 
 
 def parse_entry(value: bytes) -> Entry:
-    """Return the entry of a record.
-
-    Raises:
-        ValidationError: It is none.
-    """
     return _ENTRY.validate_json(value)
 
 
@@ -93,11 +88,9 @@ class Ledger:
         return entry.held
 
     def total(self, account: Account) -> int:
-        """Return what all workers hold."""
         return self._total[account]
 
     def others(self, account: Account, worker: str) -> int:
-        """Return what other workers hold."""
         return self._total[account] - self._held.get(account, {}).get(worker, 0)
 
     @property

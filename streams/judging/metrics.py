@@ -124,7 +124,6 @@ def _schema(name: str, file: Path | None) -> str | None:
 
 
 def build_metrics(settings: Settings) -> dict[str, Metric]:
-    """Build all metrics of the settings."""
     built: dict[str, Metric] = {}
     problems: list[str] = []
     for name, metric in settings.metrics.items():

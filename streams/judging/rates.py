@@ -78,21 +78,17 @@ KEPT_SECONDS: Final = 8 * 86_400.0
 
 @dataclass(frozen=True)
 class Policy:
-    """The rates from a time on, and what the next publisher needs to go on.
-
-    Attributes:
-        since: Seconds since the epoch.
-        steps: By stratum, how many steps its rate is below the configured one.
-        day: In ISO form.
-        asked: Money that was asked for on that day.
-    """
+    """The rates from a time on, and what the next publisher needs to go on."""
 
     since: float
+    """Seconds since the epoch."""
     worker: str
     steps: dict[str, int]
+    """By stratum, how many steps its rate is below the configured one."""
     day: str = ""
     demand: Demand = field(default_factory=lambda: Demand(datetime.now(UTC)))
     asked: float = 0.0
+    """Money that was asked for on that day."""
 
     @cached_property
     def suffix(self) -> str:
@@ -148,9 +144,7 @@ class Rates:
 
     Args:
         most: The configured rate of each stratum that has one above 0.
-        limit: The day's money, in dollars or verdicts.
-        spent: Returns what of it is spent.
-        now: Returns the time, in UTC.
+        limit: The day's money, in dollars or verdicts; `spent` returns what of it is spent.
     """
 
     def __init__(
@@ -203,14 +197,12 @@ class Rates:
         self._unsent[metric] = _record("suspected", metric, told)
 
     def suspects(self, stratum: str) -> bool:
-        """Whether a monitor suspects a fall in a stratum."""
         now = self._now().timestamp()
         return any(
             stratum in one.strata for one in self._suspected.values() if now - one.at < SUSPICION_SECONDS
         )
 
     def rate(self, stratum: str) -> float:
-        """Return a stratum's rate in force."""
         return self.most[stratum] * float(self.in_force(None, stratum)[0])
 
     # The log
@@ -255,7 +247,6 @@ class Rates:
                 self._committed += asked * known[name][0]
 
     def due(self) -> list[_Record]:
-        """Return the records to write now."""
         now = self._now().timestamp()
         self._begin(now)
         found, self._unsent = list(self._unsent.values()), {}
@@ -323,7 +314,6 @@ class Rates:
         return soon / (1 - come) * sqrt(min(max(times, 1 / MOST_TIMES), MOST_TIMES))
 
     def _figures(self) -> dict[str, tuple[float, float]]:
-        """Return price and spread of each stratum."""
         sums: dict[str, list[float]] = {}
         for report in self._reports.values():
             for name, verdicts in report.verdicts.items():

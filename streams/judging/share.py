@@ -40,7 +40,6 @@ class Lease:
     is_sound: bool = True
     """Whether no record before that entry is missing."""
     used_at: float = 0.0
-    """When it was last used, in seconds."""
 
     @property
     def each(self) -> int:
@@ -67,12 +66,7 @@ class Lease:
 
 
 class Share:
-    """A worker's leases in the current period.
-
-    Args:
-        worker: Its id in the log that grants leases; "": there is no log, and it holds all.
-        clock: Returns the time, in seconds.
-    """
+    """A worker's leases in the current period; without a `worker` id there is no log, and it holds all."""
 
     def __init__(self, worker: str, clock: Callable[[], float]) -> None:
         self.worker = worker
@@ -99,7 +93,6 @@ class Share:
 
     @property
     def accounts(self) -> tuple[Account, ...]:
-        """The accounts that a worker has used in this period."""
         return tuple(dict.fromkeys((*self.leases, *self._ledgers[self.period].accounts)))
 
     def lease(self, account: Account, limit: int) -> Lease:
@@ -110,7 +103,6 @@ class Share:
         return lease
 
     def room(self, account: Account) -> int:
-        """Return what the log may still grant."""
         return self.leases[account].limit - self._ledgers[self.period].total(account) if self._shared else 0
 
     def spent(self, account: Account) -> int:
@@ -140,7 +132,6 @@ class Share:
         return self.has_joined and any(one.is_asking or one.held > one.spent for one in self.leases.values())
 
     def joining(self) -> Entry:
-        """Return the first entry to write."""
         return Entry(self.period, self.worker, _JOINING, limit=0, held=0, spent=0)
 
     def entries(self, *, idle_seconds: float = IDLE_SECONDS) -> list[Entry]:
