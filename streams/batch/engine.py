@@ -76,10 +76,7 @@ async def open_judges(
     *,
     cached: bool = True,
 ) -> AsyncIterator[tuple[Mapping[str, PatientJudge], EndpointPool, Checks]]:
-    """Open the judges of metrics, as a worker does; `judge.budget` does not apply here.
-
-    `wanted` are the metrics' settings, with endpoints and parameters; a metric without uses all endpoints.
-    """
+    """Open the judges of metrics, without `judge.budget`; one without settings (`wanted`) uses all endpoints."""
     prices = build_prices(endpoints)
     checks = Checks(prices)
     async with open_pool(
@@ -90,8 +87,6 @@ async def open_judges(
 
 @dataclass(slots=True)
 class Batch:
-    """Judges the tasks of one source."""
-
     judges: Mapping[str, PatientJudge]
     pool: EndpointPool
     at_once: int
@@ -184,7 +179,6 @@ class Batch:
     async def _finished(
         self, watches: tuple[asyncio.Task[bool], asyncio.Task[str]]
     ) -> AsyncIterator[Outcome]:
-        """Wait until a call or the batch ends; yield the outcomes before the first that is pending."""
         running = {one for one in self._pending if not one.done()}
         if self._pending and self._pending[0] in running:
             await asyncio.wait({*running, *watches}, return_when=asyncio.FIRST_COMPLETED)
@@ -206,10 +200,7 @@ class Batch:
 async def outage(
     pool: EndpointPool, *, seconds: float, notice: Callable[[str | None], None] | None = None
 ) -> str:
-    """Wait until all endpoints have been down for some time; return why none is available.
-
-    A pause that an endpoint requests is no outage. `notice` is told of trouble, and of its end with None.
-    """
+    """Wait until all endpoints have been down for some time (not for a requested pause); return why."""
     since: float | None = None
     troubled_at, told = None, False
     while True:

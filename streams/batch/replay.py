@@ -37,7 +37,7 @@ from streams.settings.tree import Settings
 _log = structlog.stdlib.get_logger(__name__)
 
 STEPS: Final = 10
-"""Number of progress messages."""
+"""Progress messages."""
 OUTAGE_SECONDS: Final = 120.0
 """A replay ends after an outage of all endpoints for this long; it can be resumed."""
 FINISH_SECONDS: Final = 60.0
@@ -46,7 +46,7 @@ FINISH_SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class ReplayReport:
-    """The results of a replay, of this and of earlier runs, and the live ones of the same events."""
+    """The results of a replay, also of earlier runs, and the live ones of the same events."""
 
     replay_id: str
     estimate: Estimate
@@ -310,8 +310,5 @@ class Replay:
             except (MessageSizeTooLargeError, RecordTooLargeError):
                 continue
             return
-        _log.error(
-            "result not published: it is too large in every form",
-            event_id=result.event_id,
-            metric=result.metric,
-        )
+        told = "result not published: it is too large in every form"
+        _log.error(told, event_id=result.event_id, metric=result.metric)

@@ -42,7 +42,7 @@ Inside: TypeAlias = Callable[[Record], bool]
 
 @dataclass(slots=True)
 class RecordCounts:
-    """What became of the records in a time range, or of the lines of a file."""
+    """What became of records, or of the lines of a file."""
 
     records: int = 0
     sampled: int = 0
@@ -70,7 +70,6 @@ class RecordCounts:
 def selectors(
     policy: SamplingPolicy, settings: Settings, metrics: Mapping[str, Metric], replay_id: str
 ) -> tuple[Selector, ...]:
-    """Return what selects the tasks of events, and those of conversations."""
     return tuple(
         Selector(policy, metric_routes(settings, unit), metrics, replay_id=replay_id)
         for unit in ("event", "conversation")
@@ -264,7 +263,6 @@ class _Joins(Generic[T]):
         self._first: dict[OpenGroup[T], Record] = {}
 
     def add(self, record: Record, parts: Mapping[str, list[T]]) -> Iterator[tuple[Record, list[T]]]:
-        """Add a record, and yield the groups that are closed by its time."""
         clock = self._join.clock((record.topic, record.partition))
         clock.read(record.timestamp)
         yield from self._closed(self._join.due())
