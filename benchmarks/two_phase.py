@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Final
 
 from benchmarks.report import Line
-from judge.endpoints.two_phase import best_share, cost_ratio, draw
+from judge.endpoints.panel import best_share, cost_ratio, draw
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.strata import estimate_strata

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -57,15 +57,14 @@ class Endpoint:
     """
 
     def __init__(self, options: EndpointOptions, pool: EndpointPool) -> None:
-        patience = pool.options.patience
+        self._patience = patience = pool.options.patience
         self.options = options
         self.name = options.chat.endpoint
         self.model = options.chat.model
         self._call_seconds = min(patience.timeout_seconds, options.call_seconds or patience.timeout_seconds)
-        self._patience = patience
         self._pool = pool
         self._clock = pool.clock
-        self.histories: dict[str, CallHistory] = {}
+        self.histories: dict[str, CallHistory] = defaultdict(CallHistory)
         """The latest outcomes by metric."""
         self.breaker = Breaker(
             failures=patience.breaker_failures,
@@ -153,12 +152,9 @@ class Endpoint:
             return await self.ask(replace(request, fresh=True), attempt)
         return reply
 
-    def history(self, metric: str) -> CallHistory:
-        return self.histories.setdefault(metric, CallHistory())
-
     async def is_fault_of_event(self, metric: str, trial: Trial, kind: str, *, paid: bool) -> bool:
         """Return whether an event itself causes its failures; if the endpoint does, it is marked down."""
-        history = self.history(metric)
+        history = self.histories[metric]
         while self.is_up and self._clock() >= self.limiter.paused_until:
             decision = history.decide(trial, paid=paid, now=self._clock())
             if decision != "neutral":
@@ -338,7 +334,7 @@ class Endpoint:
             trouble = None
         is_pause = isinstance(trouble, JudgeUnavailableError) and trouble.kind == "rate_limited"
         if self.is_up and not is_pause:
-            self.history(metric).neutral(sent_at, is_failure=trouble is not None)
+            self.histories[metric].neutral(sent_at, is_failure=trouble is not None)
         return trouble
 
     async def _judge_neutral(self, metric: str) -> JudgeError | None:

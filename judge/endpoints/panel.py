@@ -1,8 +1,13 @@
-"""Panels: several judges vote on every answer of a metric, and one vote is published.
+"""Several judges of one metric: a panel, or two phases.
 
-It is a vote that was given, with its evidence. For numbers it is the median, of an even number of votes the
-lower middle one; for booleans and labels the most frequent one, in a tie the one with the lowest number; in a
-further tie the first in the panel's order.
+**Panel.** All vote on every answer, and one vote that was given is published, with its evidence. For numbers
+it is the median, of an even number the lower middle one; for booleans and labels the most frequent one, in a
+tie the one with the lowest number; in a further tie the first in the panel's order.
+
+**Two phases.** A cheap judge judges every sampled answer, the strong one a random part: with a probability
+that depends only on what the cheap one found, by a hash of its own. So both have a random sample;
+`streams.monitoring.two_phase` estimates the mean that the strong one would give on all. Source: Neyman,
+"Contribution to the theory of sampling human populations" (JASA, 1938).
 """
 
 from __future__ import annotations
@@ -12,12 +17,13 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from math import sqrt
+from typing import Any, Final
 
 from judge.endpoints.retrying import RetryingJudge
 from judge.errors import EndpointDownError
 from judge.evaluate.prices import total_cost, total_usage
-from schemas import Evaluator, Failed, JudgeCall, JudgeTask, Result, Scored, Unscored, Vote
+from schemas import Evaluator, Failed, FirstPhase, JudgeCall, JudgeTask, Result, Scored, Unscored, Vote
 
 MAX_SHOWN_CHARS = 200
 
@@ -162,3 +168,91 @@ def vote_of(result: Result, *, endpoint: str, model: str) -> Vote:
         return vote.model_copy(update={"score": result.score, "value": result.value})
     reason = result.reason if isinstance(result, Unscored) else result.error_type
     return vote.model_copy(update={"reason": reason})
+
+
+# Two phases
+
+UNSURE_FACTOR: Final = 3.0
+"""Answers on which code corrected or doubted the cheap judge are drawn so many times as often."""
+_DRAWS: Final = 2**64
+
+
+class TwoPhaseJudge:
+    """One metric's two judges; the strong one judges at least `share` of the answers.
+
+    What the cheap one gives no score, or is judged again or replayed, the strong one judges for certain.
+    """
+
+    def __init__(self, cheap: RetryingJudge, strong: RetryingJudge, *, share: float) -> None:
+        self._cheap, self._strong, self.share = cheap, strong, share
+
+    async def judge(self, task: JudgeTask) -> Result:
+        if task.replay_id is not None:
+            return await self._strong.judge(task)
+        first = await self._cheap.judge(task)
+        if not isinstance(first, Scored):
+            return _together(first, await self._strong.judge(task))
+        probability = self.probability(first)
+        phase = FirstPhase(
+            fingerprint=first.evaluator.fingerprint,
+            model=first.evaluator.model,
+            score=first.amount,
+            probability=probability,
+            strong=self._strong.evaluator.fingerprint,
+        )
+        if draw(task.result_id) >= probability:
+            return _drawn(first, phase, 1 - probability)
+        second = await self._strong.judge(task)
+        return _drawn(_together(first, second), phase, probability)
+
+    def probability(self, first: Scored) -> float:
+        """Return the probability of the strong judge, which is below 1 so that each judge has a sample."""
+        if first.corrections or first.suspicions:
+            return min(UNSURE_FACTOR * self.share, (1 + self.share) / 2)
+        return self.share
+
+
+def draw(result_id: str) -> float:
+    """Return a number in [0, 1), the same for each delivery of a task and independent of its sampling."""
+    digest = hashlib.sha256(f"two-phase:{result_id}".encode()).digest()
+    return int.from_bytes(digest[:8]) / _DRAWS
+
+
+def _drawn(result: Result, phase: FirstPhase, probability: float) -> Result:
+    sampling = result.sampling
+    sampling = sampling.model_copy(update={"probability": sampling.probability * probability})
+    return result.model_copy(update={"first_phase": phase, "sampling": sampling})
+
+
+def _together(first: Result, second: Result) -> Result:
+    """Return the second result with the calls, tokens and cost of both; cached only if both are."""
+    calls = [one.judge for one in (second, first) if one.judge is not None]
+    if not calls:
+        return second
+    told = {"tries": sum(one.tries for one in calls), "cached": all(one.cached for one in calls)}
+    update = {
+        "judge": calls[0].model_copy(update=told),
+        "usage": total_usage([first.usage, second.usage]),
+        "cost_usd": total_cost([first.cost_usd, second.cost_usd]),
+    }
+    return second.model_copy(update=update)
+
+
+def cost_ratio(correlation: float, price_ratio: float) -> float:
+    """Return the cost against the strong judge alone for the same standard error; above 1 it does not pay.
+
+    (sqrt(1 - rho²) + |rho| sqrt(r))² at the best share, sqrt(r (1 - rho²)) / |rho|. Source: Cochran, Sampling
+    Techniques (1977), section 12.6.
+
+    Args:
+        correlation: Of the two judges' scores, rho.
+        price_ratio: Price of the cheap judge's verdict as a share of the strong one's, r.
+    """
+    return (sqrt(1 - correlation**2) + abs(correlation) * sqrt(price_ratio)) ** 2
+
+
+def best_share(correlation: float, price_ratio: float) -> float:
+    """Return the share of strong verdicts at which a mean costs least; 1 if the strong one alone does."""
+    if not correlation:
+        return 1.0
+    return min(sqrt(price_ratio * (1 - correlation**2)) / abs(correlation), 1.0)

@@ -147,15 +147,15 @@ class RetryingJudge:
     def _judged(self, endpoint: Endpoint, attempt: Attempt) -> None:
         """Record a verdict: earlier failures of the event were those of its endpoints."""
         if endpoint.name not in attempt.trials:
-            endpoint.history(self._metric).judged(attempt.round_sent_at)
+            endpoint.histories[self._metric].judged(attempt.round_sent_at)
         for asked in self._endpoints:
             trial = attempt.trials.get(asked.name)
-            if trial is not None and asked.history(self._metric).healed(trial):
+            if trial is not None and asked.histories[self._metric].healed(trial):
                 self._pool.observer.failed_event(asked.name, trial.failures)
 
     async def _is_fault_of_event(self, kind: str, endpoint: Endpoint, attempt: Attempt) -> bool:
         trial = attempt.trials.setdefault(endpoint.name, Trial())
-        history = endpoint.history(self._metric)
+        history = endpoint.histories[self._metric]
         history.failed(trial, sent_at=attempt.round_sent_at, now=self._pool.clock())
         is_fault = await endpoint.is_fault_of_event(self._metric, trial, kind, paid=attempt.round_used > 0)
         if is_fault:
@@ -190,14 +190,12 @@ class RetryingJudge:
         fallback = endpoint is not self._first
         if call is None or (not fallback and attempt.calls <= 1):
             return result
-        update: dict[str, object] = {
-            "judge": call.model_copy(update={"fallback": fallback, "tries": max(call.tries, attempt.calls)})
-        }
+        told = {"fallback": fallback, "tries": max(call.tries, attempt.calls)}
+        update: dict[str, object] = {"judge": call.model_copy(update=told)}
         if attempt.used:
             update["usage"] = total_usage(usage for _, usage in attempt.used)
-            update["cost_usd"] = total_cost(
-                self._judges[name].cost_usd(usage) for name, usage in attempt.used
-            )
+            costs = (self._judges[name].cost_usd(usage) for name, usage in attempt.used)
+            update["cost_usd"] = total_cost(costs)
         return result.model_copy(update=update)
 
 

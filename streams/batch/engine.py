@@ -76,7 +76,7 @@ async def open_judges(
     *,
     cached: bool = True,
 ) -> AsyncIterator[tuple[Mapping[str, PatientJudge], EndpointPool, Checks]]:
-    """Open the judges of metrics, without `judge.budget`; one without settings (`wanted`) uses all endpoints."""
+    """Open judges, without `judge.budget`; a metric without settings (`wanted`) uses all endpoints."""
     prices = build_prices(endpoints)
     checks = Checks(prices)
     async with open_pool(

@@ -23,8 +23,7 @@ from judge.text.printable import printable
 from schemas import Result
 from streams.batch.comparison import Comparison, agreements, compare, read_human_labels
 from streams.batch.engine import Batch, Outcome, open_judges
-from streams.batch.page import page, page_row
-from streams.batch.results import ResultFile, Texts, open_results, read_results
+from streams.batch.results import ResultFile, Texts, open_results, page, page_row, read_results
 from streams.batch.selection import FileWork
 from streams.batch.sources import (
     MAX_LINE_BYTES,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from judge.endpoints.two_phase import best_share, cost_ratio
+from judge.endpoints.panel import best_share, cost_ratio
 from judge.evaluate.evaluator import estimated_tokens, request_tokens
 from judge.evaluate.guard import neutral_task
 from judge.metric import Metric, unsampled_task

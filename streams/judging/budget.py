@@ -30,8 +30,7 @@ import structlog
 
 from judge.errors import DrainingError
 from schemas import Result
-from streams.judging.ledger import NANO, Account, Entry
-from streams.judging.share import LEASE, Lease, Share
+from streams.judging.ledger import LEASE, NANO, Account, Entry, Lease, Share
 from streams.settings.judge import SAMPLING_BUDGET, BudgetSettings, LimitSettings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -142,7 +141,7 @@ class Spending:
     def spent_ratio(self, cap: str | None = None) -> float:
         """Return the share of the day's limit that workers hold or have spent; the largest of several."""
         self._today()
-        return max((self._ratio(one) for one in self._open(cap)), default=0.0)
+        return max(map(self._ratio, self._open(cap)), default=0.0)
 
     def left_seconds(self, cap: str | None = None) -> float:
         """Return the time until a limit is spent at the rate of the last half hour; `inf` if not today."""
@@ -165,8 +164,9 @@ class Spending:
         self._today()
         now = self._now()
         self._demand.add(now)
-        lowering = [one for one in self.accounts(metric, labels) if self._when(one) == "lower_rate"]
-        spent = max((self._ratio(one) for one in lowering), default=0.0)
+        accounts = self.accounts(metric, labels)
+        lowering = (one for one in accounts if self._limits[one.cap].when_spent == "lower_rate")
+        spent = max(map(self._ratio, lowering), default=0.0)
         come = self._demand.by(now)
         ahead = (spent - come) / (1 - come) - LEAD
         halved = ceil(ahead / STEP) if spent < 1 else MOST_HALVED
@@ -189,9 +189,6 @@ class Spending:
             return OTHER_VALUES
         values.add(value)
         return value
-
-    def _when(self, account: Account) -> str:
-        return self._limits[account.cap].when_spent
 
     def _limit(self, account: Account) -> int:
         limits = self._limits[account.cap]
@@ -328,12 +325,8 @@ class Spending:
         for cap in sorted(caps):
             if self._told.get(cap) != until:
                 self._told[cap] = until
-                _log.warning(
-                    "judging budget spent, tasks wait in Kafka",
-                    cap=cap,
-                    until=until.isoformat(),
-                    day_spent_ratio=round(self.spent_ratio(cap), 3),
-                )
+                told, ratio = "judging budget spent, tasks wait in Kafka", round(self.spent_ratio(cap), 3)
+                _log.warning(told, cap=cap, until=until.isoformat(), day_spent_ratio=ratio)
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -16,9 +16,9 @@ from judge.endpoints.connection import list_models
 from judge.endpoints.endpoint import MOST_PROBES
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointOptions, Patience, is_loopback
+from judge.endpoints.panel import TwoPhaseJudge
 from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.endpoints.retrying import RetryingJudge
-from judge.endpoints.two_phase import TwoPhaseJudge
 from judge.errors import JudgeUnavailableError
 from judge.evaluate.cache import FileCache, MemoryCache, VerdictCache
 from judge.evaluate.prices import ListedPrice, ModelPrice, Price, PriceTable, listed_price
@@ -67,10 +67,6 @@ def voters(metric: MetricSettings, endpoints: Sequence[EndpointSettings]) -> tup
     return tuple(asked[:1] if metric.panel is None else asked * metric.panel.samples)
 
 
-MODELS_TIMEOUT_SECONDS = 15.0
-MAX_MODELS_SHOWN = 20
-
-
 async def chosen_endpoint(
     env: Mapping[str, str], *, base_url: str | None = None, model: str | None = None
 ) -> EndpointSettings | None:
@@ -84,11 +80,8 @@ async def chosen_endpoint(
     (endpoint,) = endpoints
     url = f"{endpoint.base_url}/models"
     try:
-        listed = await list_models(
-            endpoint.base_url,
-            values.get("OPENAI_API_KEY", "").strip(),
-            timeout_seconds=MODELS_TIMEOUT_SECONDS,
-        )
+        key = values.get("OPENAI_API_KEY", "").strip()
+        listed = await list_models(endpoint.base_url, key, timeout_seconds=15.0)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise JudgeUnavailableError(
             f"{url} does not answer ({type(error).__name__}); check the address and that it runs"
@@ -100,7 +93,7 @@ async def chosen_endpoint(
     models = listed.names or ()
     if len(models) == 1:
         return endpoint.model_copy(update={"model": models[0]})
-    choices = ", ".join(printable(one, 100) for one in models[:MAX_MODELS_SHOWN]) or "none"
+    choices = ", ".join(printable(one, 100) for one in models[:20]) or "none"
     what = f"is required, {endpoint.base_url} serves {len(models)} models ({choices}); set it to one"
     raise SettingsError([f"OPENAI_MODEL: {what}"])
 
@@ -116,11 +109,8 @@ def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
         if price is not None:
             prices[endpoint.name] = price
         elif endpoint.model != OFFLINE_MODEL:
-            _log.warning(
-                "no known price: results have no cost; set usd_per_million_tokens",
-                endpoint=endpoint.name,
-                model=endpoint.model,
-            )
+            told = "no known price: results have no cost; set usd_per_million_tokens"
+            _log.warning(told, endpoint=endpoint.name, model=endpoint.model)
     return PriceTable(endpoints=prices)
 
 
@@ -153,9 +143,8 @@ def check_prices(
     paid = [one for one in endpoints if price_of(one) is not None and may_cost(one)]
     if paid and not budget.is_limited and not budget.unlimited and sampling is None:
         what = f"is required, because {paid[0].model} at {paid[0].base_url} is paid per token"
-        raise SettingsError(
-            [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
-        )
+        remedy = "set usd_per_day or calls_per_day, or write budget: none"
+        raise SettingsError([f"judge.budget: {what}; {remedy}"])
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
     in_dollars = budget.in_dollars or (sampling is not None and sampling.usd_per_day is not None)
     if in_dollars and unknown:
@@ -175,9 +164,7 @@ def _unpriced(name: str) -> str:
 
 
 def judge_endpoints(
-    judge: JudgeSettings,
-    env: Mapping[str, str],
-    metrics: Mapping[str, MetricSettings] | None = None,
+    judge: JudgeSettings, env: Mapping[str, str], metrics: Mapping[str, MetricSettings] | None = None
 ) -> tuple[EndpointSettings, ...]:
     """Return the endpoints, in order of preference, then one for each model that a metric sets instead.
 
@@ -212,21 +199,19 @@ def open_pool(
     cached: bool = True,
     confirm_seconds: float = CONFIRM_SECONDS,
 ) -> EndpointPool:
-    opened = (
-        [
+    opened = [] if chat is None else [EndpointOptions(chat, borrowed=True)]
+    for one in endpoints if chat is None else ():
+        tier = {} if one.lane is None or one.lane.tier is None else {"service_tier": one.lane.tier}
+        opened.append(
             EndpointOptions(
                 open_chat(one, judge),
                 max_in_flight=one.max_in_flight,
                 requests_per_minute=one.requests_per_minute,
                 tokens_per_minute=one.tokens_per_minute,
-                parameters=_parameters(one),
+                parameters={**tier, **one.parameters},
                 context_tokens=one.context_tokens,
             )
-            for one in endpoints
-        ]
-        if chat is None
-        else [EndpointOptions(chat, borrowed=True)]
-    )
+        )
     observer = observer or EndpointObserver()
     return EndpointPool(
         opened,
@@ -241,11 +226,6 @@ def open_pool(
         cache=open_cache(judge.cache, observer.cache_failed) if cached else None,
         observer=observer,
     )
-
-
-def _parameters(endpoint: EndpointSettings) -> Mapping[str, Any]:
-    tier = None if endpoint.lane is None else endpoint.lane.tier
-    return endpoint.parameters if tier is None else {"service_tier": tier, **endpoint.parameters}
 
 
 def metric_judges(
@@ -274,9 +254,8 @@ def metric_judges(
             if isinstance(cheap, RetryingJudge) and isinstance(strong, RetryingJudge):
                 judges[name] = TwoPhaseJudge(cheap, strong, share=wanted.two_phase.strong_share)
         else:
-            judges[name] = pool.panel(
-                metric, endpoints=asked, parameters=parameters, samples=wanted.panel.samples
-            )
+            samples = wanted.panel.samples
+            judges[name] = pool.panel(metric, endpoints=asked, parameters=parameters, samples=samples)
     return judges
 
 

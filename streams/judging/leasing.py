@@ -12,9 +12,8 @@ import structlog
 from pydantic import ValidationError
 
 from streams.judging.budget import Spending
-from streams.judging.ledger import Entry, parse_entry
+from streams.judging.ledger import IDLE_SECONDS, Entry, parse_entry
 from streams.judging.rates import Rates, speaks_of_rates
-from streams.judging.share import IDLE_SECONDS
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicBatch, TopicReader
 from streams.kafka.record import Record

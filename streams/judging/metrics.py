@@ -63,12 +63,8 @@ def pack_warnings(metric: Metric, pack: PromptPack | None) -> Sequence[str]:
 def _judged(name: str, settings: MetricSettings, pack: PromptPack | None) -> Metric:
     if name in registry.BUILT_IN or (pack is None and name in registry.metric_names()):
         with _blamed_on(""):
-            return registry.build_metric(
-                name,
-                pack=pack,
-                citation_pattern=settings.citation_pattern,
-                without_citations=settings.without_citations,
-            )
+            pattern, without = settings.citation_pattern, settings.without_citations
+            return registry.build_metric(name, pack=pack, citation_pattern=pattern, without_citations=without)
     if pack is None:
         what = "is not an installed metric; set prompt_pack, code or python, or rename it"
         raise SettingsError([f"metrics.{name}: {what}"])

@@ -63,7 +63,7 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
     ledger = Ledger()
     entries = [parse_entry(record.value) for record in await stage.read("budget")]
     held = [ledger.apply(entry) for entry in entries if entry.account.cap == "all"]
-    assert (len(held) > 2, ledger.total(Account("all", "", "calls"))) == (True, 5)
+    assert (len(held) > 2, ledger.total[Account("all", "", "calls")]) == (True, 5)
     stage.changes = {}
     async with stage.worker(chat()):
         await stage.judges({f"e{number}" for number in range(12)})

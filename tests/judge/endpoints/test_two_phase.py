@@ -11,9 +11,9 @@ import pytest
 
 from judge.chat import ChatReply
 from judge.endpoints.options import EndpointOptions, Patience
+from judge.endpoints.panel import TwoPhaseJudge, best_share, cost_ratio, draw
 from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.endpoints.retrying import RetryingJudge
-from judge.endpoints.two_phase import TwoPhaseJudge, best_share, cost_ratio, draw
 from judge.errors import EventError
 from judge.evaluate.cache import MemoryCache
 from judge.evaluate.prices import ModelPrice, PriceTable

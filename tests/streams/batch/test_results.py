@@ -15,8 +15,7 @@ import pytest
 
 from schemas import Failed, Scored, Unscored, Usage
 from streams.batch.comparison import HumanLabel, agreements, compare, paired_interval
-from streams.batch.page import page, page_row
-from streams.batch.results import Texts, open_results, partial_of, read_results
+from streams.batch.results import Texts, open_results, page, page_row, partial_of, read_results
 from streams.batch.sources import Format
 from streams.batch.tally import MetricTally, Tally, TokenCost
 from streams.errors import SettingsError

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from streams.judging.ledger import Account, Entry, Ledger, parse_entry
-from streams.judging.share import LEASE, Share
+from streams.judging.ledger import LEASE, Account, Entry, Ledger, Share, parse_entry
 
 CALLS = Account("all", "", "calls")
 DAY = "2026-11-21"
@@ -29,7 +28,7 @@ def test_the_order_of_the_log_decides() -> None:
     assert ledger.apply(entry("c", ask=1)) == 0
     assert ledger.apply(entry("a", held=20)) == 20
     assert ledger.apply(entry("c", ask=80)) == 50
-    assert (ledger.total(CALLS), ledger.others(CALLS, "c")) == (100, 50)
+    assert (ledger.total[CALLS], ledger.others(CALLS, "c")) == (100, 50)
 
 
 def test_what_exceeds_a_limit_counts_and_a_lower_limit_grants_nothing() -> None:
