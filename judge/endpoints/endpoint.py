@@ -66,11 +66,7 @@ class Endpoint:
         self._clock = pool.clock
         self.histories: dict[str, CallHistory] = defaultdict(CallHistory)
         """The latest outcomes by metric."""
-        self.breaker = Breaker(
-            failures=patience.breaker_failures,
-            longest_pause_seconds=patience.longest_breaker_seconds,
-            chance=pool.chance,
-        )
+        self.breaker = Breaker(patience.breaker_failures, patience.longest_breaker_seconds, pool.chance)
         self.limiter = Limiter(options, pool)
         self.judges: dict[str, Evaluator] = {}
         """Evaluators by metric name; they judge the neutral event."""
@@ -195,9 +191,8 @@ class Endpoint:
             async with asyncio.timeout(self._call_seconds):
                 return await self.options.chat.complete(request)
         except TimeoutError as error:
-            raise JudgeUnavailableError(
-                f"judge endpoint {self.name} did not answer within {self._call_seconds:.3g} s", kind="timeout"
-            ) from error
+            told = f"judge endpoint {self.name} did not answer within {self._call_seconds:.3g} s"
+            raise JudgeUnavailableError(told, kind="timeout") from error
 
     def _used(self, reply: ChatReply | None, attempt: Attempt | None) -> None:
         if reply is None:

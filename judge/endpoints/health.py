@@ -50,7 +50,7 @@ class Breaker:
     While open, it allows one probe after each pause; pauses double, and `chance` shortens each by up to half.
     """
 
-    def __init__(self, *, failures: int, longest_pause_seconds: float, chance: Callable[[], float]) -> None:
+    def __init__(self, failures: int, longest_pause_seconds: float, chance: Callable[[], float]) -> None:
         self._failures = failures
         self._longest_pause_seconds = longest_pause_seconds
         self._chance = chance
@@ -213,9 +213,8 @@ class CallHistory:
 
 def failed_share(histories: Iterable[CallHistory], now: float) -> float:
     """Return the share of the latest decided outcomes that the endpoint failed; 0 while there are few."""
-    latest = sorted(
-        (one for history in histories for one in history.latest(now)), key=lambda one: one.sent_at
-    )
+    latest = [one for history in histories for one in history.latest(now)]
+    latest.sort(key=lambda one: one.sent_at)
     recent = [one for one in latest[-LATEST:] if now - one.sent_at <= RECENT_SECONDS]
     decided = [one.state for one in recent if one.state != "pending"]
     return decided.count("failed") / len(decided) if len(decided) >= FEWEST_EVENTS else 0.0

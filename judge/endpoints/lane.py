@@ -320,10 +320,8 @@ class BatchLane:
                 return None
             reply, is_good = error.reply, False
         is_good = is_good and not is_about_another(request.messages[-1].content, reply.text)
-        factor = self.options.price_factor
-        self._observer.used(
-            self.endpoint, self._chat.model, reply.usage, for_verdict=is_good, price_factor=factor
-        )
+        factor, model = self.options.price_factor, self._chat.model
+        self._observer.used(self.endpoint, model, reply.usage, for_verdict=is_good, price_factor=factor)
         return replace(reply, price_factor=factor) if is_good else None
 
 

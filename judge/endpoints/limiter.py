@@ -148,9 +148,8 @@ class Limiter:
         """Return the estimated tokens of a call; 0 if the endpoint has no token limit."""
         if self._tokens.per_minute is None:
             return 0.0
-        return (
-            sum(len(message.content) for message in request.messages) / _CHARS_A_TOKEN + self._output_tokens
-        )
+        chars = sum(len(message.content) for message in request.messages)
+        return chars / _CHARS_A_TOKEN + self._output_tokens
 
     async def enter(self, tokens: float, *, begun: bool) -> None:
         """Wait until a call may be sent, and count it. Call `leave` when it has ended."""
@@ -235,9 +234,8 @@ class Limiter:
             seconds = seconds or FIRST_PAUSE_SECONDS * 2 ** min(self._pauses - 1, 6)
         seconds = min(seconds, LONGEST_PAUSE_SECONDS)
         # Jitter spreads the calls of several workers.
-        self.paused_until = max(
-            self.paused_until, now + seconds + min(1.0, 0.1 * seconds) * self._pool.chance()
-        )
+        seconds += min(1.0, 0.1 * seconds) * self._pool.chance()
+        self.paused_until = max(self.paused_until, now + seconds)
         return is_new
 
     def _reported(self, limits: RateLimits | None) -> None:

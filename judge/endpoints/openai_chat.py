@@ -125,9 +125,8 @@ class OpenAIChat:
         except OSError as error:
             raise self._broken_off(error) from error
         except ValueError as error:
-            raise JudgeConfigurationError(
-                f"judge endpoint {self.endpoint}: {error}; check the proxy variables of the environment"
-            ) from error
+            told = f"judge endpoint {self.endpoint}: {error}; check the proxy variables of the environment"
+            raise JudgeConfigurationError(told) from error
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """As `ChatClient`; a reply that is no chat completion (a proxy's page) is a JudgeUnavailableError."""
@@ -182,10 +181,8 @@ class OpenAIChat:
 
     def _broken_off(self, error: Exception) -> JudgeError:
         if isinstance(error, TimeoutError) and not isinstance(error, ServerTimeoutError):
-            return JudgeUnavailableError(
-                f"judge endpoint {self.endpoint} did not answer within {self._timeout_seconds:g} s",
-                kind="timeout",
-            )
+            told = f"judge endpoint {self.endpoint} did not answer within {self._timeout_seconds:g} s"
+            return JudgeUnavailableError(told, kind="timeout")
         if isinstance(error, UnreadReplyError) and error.is_event_s:
             return InvalidVerdictError(f"judge {self.model} at {self.endpoint}: {error}")
         why = str(error) if isinstance(error, UnreadReplyError) else cause_of(error)

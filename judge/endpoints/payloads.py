@@ -93,9 +93,8 @@ class RequestWriter:
         try:
             return orjson.dumps(body)
         except TypeError as error:
-            raise JudgeConfigurationError(
-                f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
-            ) from error
+            told = f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
+            raise JudgeConfigurationError(told) from error
 
 
 @lru_cache(maxsize=64)
@@ -234,11 +233,8 @@ def _usage(usage: Any) -> Usage:
     counts = _fields(usage)
     input_tokens = _count(counts.get("prompt_tokens"))
     cached_tokens = _count(_fields(counts.get("prompt_tokens_details")).get("cached_tokens"))
-    return Usage(
-        input_tokens=input_tokens,
-        cached_tokens=min(input_tokens, cached_tokens),
-        output_tokens=_count(counts.get("completion_tokens")),
-    )
+    cached_tokens, output_tokens = min(input_tokens, cached_tokens), _count(counts.get("completion_tokens"))
+    return Usage(input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens)
 
 
 def _whole_number(digits: str) -> int:

@@ -85,12 +85,11 @@ class EndpointPool:
         """Return a metric's judge, with retries; a code metric's judge calls no endpoint."""
         if metric.mode == "code":
             return self.evaluator(metric)
+        judges = {}
         asked = self.named(endpoints)
         window = _smallest_window(asked)
-        judges = {
-            one.name: self.evaluator(metric, one, parameters=parameters, context_tokens=window)
-            for one in asked
-        }
+        for one in asked:
+            judges[one.name] = self.evaluator(metric, one, parameters=parameters, context_tokens=window)
         return RetryingJudge(judges, self)
 
     def evaluator(

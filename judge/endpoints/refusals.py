@@ -25,9 +25,8 @@ MAX_MESSAGE_CHARS = 500
 """Of an endpoint's message that are passed on."""
 MAX_READ_CHARS = 20_000
 """Of a message that are searched."""
-_TABLE: Final[Mapping[str, Any]] = tomllib.loads(
-    files("judge.endpoints").joinpath("refusals.toml").read_text("utf-8")
-)
+_FILE: Final = files("judge.endpoints").joinpath("refusals.toml")
+_TABLE: Final[Mapping[str, Any]] = tomllib.loads(_FILE.read_text("utf-8"))
 _SHOWN = frozenset(_TABLE["shown"].split())
 _REQUEST = frozenset({400, 422})
 # OpenAI's message for an invalid schema: correct the schema; a weaker format would only hide the error.
@@ -109,10 +108,7 @@ def _codes_and_message(body: object) -> tuple[frozenset[str], str]:
     named = [error.get("code"), error.get("type"), error.get("param")]
     named.append(inner.get("code") if isinstance(inner, Mapping) else None)
     message = next((error[key] for key in ("message", "detail") if error.get(key)), "")
-    return (
-        frozenset(name.lower() for name in named if isinstance(name, str)),
-        message if isinstance(message, str) else str(message),
-    )
+    return frozenset(name.lower() for name in named if isinstance(name, str)), str(message)
 
 
 def _mentions(words: str, phrases: Iterable[str]) -> bool:

@@ -124,12 +124,9 @@ class ReplayReport:
         return f"{self.left:,} results: {tokens}, {total.cost}"
 
     def lines(self) -> list[str]:
-        tally = self.tally
-        told = [
-            f"{self.replay_id}: {len(self.done):,} of {self.tasks.total():,} results, "
-            + tally.spending.line()
-        ]
-        for metric, statuses in tally.by_status.items():
+        done, spent = f"{len(self.done):,} of {self.tasks.total():,} results", self.tally.spending
+        told = [f"{self.replay_id}: {done}, {spent.line()}"]
+        for metric, statuses in self.tally.by_status.items():
             told.append(f"  {metric}: " + ", ".join(f"{n} {status}" for status, n in statuses.items()))
         for one in self.comparisons:
             told.append(f"compared with the live results, {one.text()}")
@@ -140,39 +137,31 @@ class ReplayReport:
         return told
 
 
+@dataclass
 class Replay:
     """Judges past events again; `lines` reads the plan's file, `agrees` asks whether to continue."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        replay_id: str,
-        begun: datetime,
-        settings: Settings,
-        *,
-        producer: Any,
-        lines: Callable[[], Iterable[Line]],
-        tell: Callable[[str], None],
-        agrees: Callable[[str], bool],
-    ) -> None:
-        self._plan = plan
-        self._replay_id = replay_id
-        self._begun = begun
-        self._topics = settings.topics
-        self._settings = settings_of(plan, settings)
-        self._metrics = build_metrics(self._settings)
-        self._endpoints = judge_endpoints(self._settings.judge, os.environ, self._settings.metrics)
-        self._producer = producer
-        self._lines = lines
-        self._tell = tell
-        self._agrees = agrees
+    plan: Plan
+    replay_id: str
+    begun: datetime
+    settings: Settings
+    producer: Any
+    lines: Callable[[], Iterable[Line]]
+    tell: Callable[[str], None]
+    agrees: Callable[[str], bool]
+    _range: Ranges = field(default_factory=dict)
+    _extended: Ranges = field(default_factory=dict)
+    """With the records of traces and conversations that reach beyond the time range."""
+
+    def __post_init__(self) -> None:
+        plan, settings = self.plan, settings_of(self.plan, self.settings)
+        self._settings, self._topics = settings, settings.topics
+        self._metrics = build_metrics(settings)
+        self._endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
         self._topic = TopicReader(settings.kafka)
-        self._range: Ranges = {}
-        self._extended: Ranges = {}
-        """With the records of traces and conversations that reach beyond the time range."""
-        self._reader = open_reader(settings, os.environ)
+        self._reader = open_reader(self.settings, os.environ)
         self._selection = PastSelection(
-            self._settings, self._metrics, replay_id, reader=self._reader, parts=plan.parts
+            settings, self._metrics, self.replay_id, reader=self._reader, parts=plan.parts
         )
         unknown = [one.name for one in self._endpoints if price_of(one) is None]
         if plan.max_usd is not None and unknown:
@@ -181,11 +170,11 @@ class Replay:
 
     async def run(self, stop: asyncio.Event) -> ReplayReport:
         judge, metrics = self._settings.judge, self._settings.metrics
-        report = ReplayReport(self._replay_id, Estimate(self._metrics, metrics, self._endpoints))
+        report = ReplayReport(self.replay_id, Estimate(self._metrics, metrics, self._endpoints))
         try:
             await self._read(report)
             await self._scan(report)
-            self._tell(report.found())
+            self.tell(report.found())
             async with open_judges(self._metrics, metrics, judge, self._endpoints, cached=False) as opened:
                 judges, pool, _ = opened
                 batch = Batch(
@@ -193,8 +182,8 @@ class Replay:
                     pool,
                     judge.max_in_flight,
                     stop,
-                    per_second=self._plan.per_second,
-                    max_usd=self._plan.max_usd,
+                    per_second=self.plan.per_second,
+                    max_usd=self.plan.max_usd,
                     outage_seconds=OUTAGE_SECONDS,
                     finish_seconds=FINISH_SECONDS,
                     publish=self._publish,
@@ -203,7 +192,7 @@ class Replay:
                 )
                 if not report.left:
                     report.end = "done"
-                elif self._agrees(f"{report.effort()}; judge them?"):
+                elif self.agrees(f"{report.effort()}; judge them?"):
                     await self._judge(batch, report)
         finally:
             await self._reader.close()
@@ -225,25 +214,25 @@ class Replay:
                 report.add(result)
                 if len(done) >= next_step:
                     next_step += max(1, total // STEPS)
-                    self._tell(f"{len(done):,} of {total:,} results")
+                    self.tell(f"{len(done):,} of {total:,} results")
         report.end, report.trouble = batch.end, batch.trouble
 
     def _notice(self, trouble: str | None) -> None:
         if trouble is None:
-            self._tell("the judge answers again")
+            self.tell("the judge answers again")
             return
         asked = ", ".join(f"{one.name} ({one.model} at {one.base_url})" for one in self._endpoints)
-        self._tell(
+        self.tell(
             f"no judge is available ({printable(trouble, 300)}); waiting up to {OUTAGE_SECONDS:g} s for "
-            f"{asked}: start or correct it, or stop with Ctrl-C and continue with --resume {self._replay_id}"
+            f"{asked}: start or correct it, or stop with Ctrl-C and continue with --resume {self.replay_id}"
         )
 
     async def _read(self, report: ReplayReport) -> None:
-        plan, topics = self._plan, self._topics
+        plan, topics = self.plan, self._topics
         events: set[str] = set()
         if plan.file is None:
             around = timedelta(seconds=self._selection.straddle_seconds)
-            since, until = plan.since, plan.until or self._begun
+            since, until = plan.since, plan.until or self.begun
             self._range = await self._topic.between(topics.events, since, until)
             first = None if since is None else since - around
             self._extended = await self._topic.between(topics.events, first, until + around)
@@ -280,7 +269,7 @@ class Replay:
                     yield task
 
     async def _all_tasks(self, counted: RecordCounts) -> AsyncGenerator[JudgeTask, None]:
-        if self._plan.file is None:
+        if self.plan.file is None:
             async with (
                 aclosing(self._topic.read(self._topics.events, self._extended)) as records,
                 aclosing(self._selection.tasks(records, counted, self._holds)) as tasks,
@@ -288,10 +277,10 @@ class Replay:
                 async for task in tasks:
                     yield task
             return
-        single, whole = selectors(SamplingPolicy(), self._settings, self._metrics, self._replay_id)
-        reader, source = open_line_reader(self._settings), self._plan.file.name
+        single, whole = selectors(SamplingPolicy(), self._settings, self._metrics, self.replay_id)
+        reader, source = open_line_reader(self._settings), self.plan.file.name
         work = FileWork(single=single, whole=whole, reader=reader, source=source, counted=counted)
-        async for item in work.of(self._lines()):
+        async for item in work.of(self.lines()):
             if not isinstance(item, Line):
                 yield item
 
@@ -304,7 +293,7 @@ class Replay:
         headers, key = result_headers(result), result.event_id.encode()
         for form in result_forms(result):
             try:
-                await self._producer.send_and_wait(
+                await self.producer.send_and_wait(
                     self._topics.scores, form.model_dump_json().encode(), key=key, headers=headers
                 )
             except (MessageSizeTooLargeError, RecordTooLargeError):

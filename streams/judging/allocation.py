@@ -102,9 +102,8 @@ class Flow:
 
     def _to(self, now: float) -> None:
         if now > self.at:
-            self._counts = [
-                one * exp((self.at - now) / span) for span, one in zip(SPANS, self._counts, strict=True)
-            ]
+            kept = (exp((self.at - now) / span) for span in SPANS)
+            self._counts = [one * part for one, part in zip(self._counts, kept, strict=True)]
             self.at = now
 
 

@@ -83,13 +83,11 @@ async def chosen_endpoint(
         key = values.get("OPENAI_API_KEY", "").strip()
         listed = await list_models(endpoint.base_url, key, timeout_seconds=15.0)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise JudgeUnavailableError(
-            f"{url} does not answer ({type(error).__name__}); check the address and that it runs"
-        ) from error
+        told = f"{url} does not answer ({type(error).__name__}); check the address and that it runs"
+        raise JudgeUnavailableError(told) from error
     if listed.status != 200:
-        raise JudgeUnavailableError(
-            f"{url} answers with status {listed.status}; set OPENAI_MODEL to the model's name"
-        )
+        told = f"{url} answers with status {listed.status}; set OPENAI_MODEL to the model's name"
+        raise JudgeUnavailableError(told)
     models = listed.names or ()
     if len(models) == 1:
         return endpoint.model_copy(update={"model": models[0]})

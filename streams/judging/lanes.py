@@ -41,9 +41,6 @@ PLACE: Final = "task_place"
 _SHARES: Final = 2**32
 _RECORD: Final = TypeAdapter(BatchRecord)
 
-Suspicion = Callable[[JudgeTask], bool]
-"""Whether the scores of a task's stratum may have fallen, so that its verdict must not wait."""
-
 
 def batch_options(endpoint: EndpointSettings, judge: JudgeSettings) -> BatchOptions | None:
     lane = endpoint.lane
@@ -108,14 +105,17 @@ class BatchTopic:
 
 
 class BatchTasks:
-    """Decides which tasks wait, and moves them; metrics take part whose first endpoint has batches."""
+    """Decides which tasks wait, and moves them; metrics take part whose first endpoint has batches.
+
+    A task that is `suspicious` must not wait, as the scores of its stratum may have fallen.
+    """
 
     def __init__(
         self,
         judges: Mapping[str, object],
         output: Output,
         topics: TopicSettings,
-        suspicious: Suspicion,
+        suspicious: Callable[[JudgeTask], bool],
         *,
         now: Callable[[], float] = time.time,
     ) -> None:

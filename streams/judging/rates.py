@@ -122,9 +122,7 @@ class Suspected:
 
 
 _KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
-    "policy": TypeAdapter(Policy),
-    "report": TypeAdapter(Report),
-    "suspected": TypeAdapter(Suspected),
+    kind.__name__.lower(): TypeAdapter(kind) for kind in (Policy, Report, Suspected)
 }
 _Record = tuple[bytes, bytes | None]
 
@@ -197,10 +195,8 @@ class Rates:
         self._unsent[metric] = _record("suspected", metric, told)
 
     def suspects(self, stratum: str) -> bool:
-        now = self._now().timestamp()
-        return any(
-            stratum in one.strata for one in self._suspected.values() if now - one.at < SUSPICION_SECONDS
-        )
+        since = self._now().timestamp() - SUSPICION_SECONDS
+        return any(stratum in one.strata for one in self._suspected.values() if one.at > since)
 
     def rate(self, stratum: str) -> float:
         return self.most[stratum] * float(self.in_force(None, stratum)[0])
