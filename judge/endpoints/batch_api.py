@@ -20,11 +20,6 @@ BATCH_URL: Final = "/v1/chat/completions"
 """Where the lines of a batch go, whatever the base_url."""
 KEY: Final = "judgestream"
 """Name in a batch's metadata, whose value finds the batch again."""
-CLOCKS_SECONDS: Final = 600.0
-"""How far the endpoint's clock may be behind ours."""
-LINE_BYTES: Final = 128 * 1024
-"""Mean size of a line of output, at most."""
-_TEMPORARY: Final = frozenset({408, 409, 425, 429})
 
 
 class BatchApi:
@@ -41,7 +36,7 @@ class BatchApi:
             yield self._chat.sdk
         except APIStatusError as error:
             told = f"a batch route of judge endpoint {self._chat.endpoint} answered {error.status_code}"
-            if error.status_code >= 500 or error.status_code in _TEMPORARY:
+            if error.status_code >= 500 or error.status_code in {408, 409, 425, 429}:
                 raise JudgeUnavailableError(told) from error
             raise JudgeConfigurationError(told, "Check that it serves /files and /batches") from error
         except (OpenAIError, AttributeError, TypeError, *BROKEN) as error:  # two: a reply of no such shape
@@ -66,7 +61,7 @@ class BatchApi:
             async for batch in client.batches.list(limit=100):
                 if (batch.metadata or {}).get(KEY) == key:
                     return str(batch.id)
-                if batch.created_at < since - CLOCKS_SECONDS:
+                if batch.created_at < since - 600:  # its clock may be behind ours
                     break
         return None
 
@@ -88,7 +83,7 @@ class BatchApi:
                 async with client.files.with_streaming_response.content(file_id) as response:
                     async for part in response.iter_bytes():
                         raw += part
-                        if len(raw) > LINE_BYTES * (requests + 16):
+                        if len(raw) > 128 * 1024 * (requests + 16):
                             raise JudgeConfigurationError("the output of a batch is too large for verdicts")
             for custom_id, body in (await asyncio.to_thread(read_lines, bytes(raw))).items():
                 found[custom_id] = None if custom_id in found else body

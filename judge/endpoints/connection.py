@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 else:  # the SDK's client is built on one of the two; asking the SDK itself would import it
     httpx = import_module("httpx2" if "httpx2" in str(metadata.requires("openai")) else "httpx")
 
-MAX_LIST_BYTES: Final = 4 * 1024 * 1024
-_CONNECT_SECONDS = 10.0
 # Below the 5 s after which uvicorn (and so vLLM and many gateways) closes an idle connection: a request sent
 # into a closing connection is lost.
 _KEEPALIVE_SECONDS = 4.0
@@ -121,7 +119,7 @@ def open_api(
     http = _open_client(
         limits=httpx.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
         # The call has its own limit; only an address that does not answer fails sooner.
-        timeout=httpx.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
+        timeout=httpx.Timeout(timeout_seconds, connect=min(10.0, timeout_seconds)),
         # A redirected POST would arrive as a GET, and send the key to an unconfigured address.
         follow_redirects=False,
         trust_env=trust_env,
@@ -187,7 +185,7 @@ async def list_models(base_url: str, api_key: str, *, timeout_seconds: float) ->
         aiohttp.ClientSession(trust_env=not is_loopback(urlsplit(base_url).hostname or "")) as session,
         session.get(f"{base_url}/models", headers=headers, allow_redirects=False) as answer,
     ):
-        body = await answer.content.read(MAX_LIST_BYTES)
+        body = await answer.content.read(4 * 1024 * 1024)
         date = None if "Age" in answer.headers else answer.headers.get("Date")
         return ModelList(answer.status, _names(body) if answer.status == 200 else None, date)
 

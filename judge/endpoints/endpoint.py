@@ -38,23 +38,14 @@ if TYPE_CHECKING:
 
 MISCONFIGURED_SECONDS: Final = 300.0
 """Pause before a misconfigured endpoint is probed again."""
-FIRST_TURNS: Final = 2
-"""Messages of a request that is no repair turn, at most."""
 MOST_PROBES: Final = 8
 """Concurrent probes: a hanging one does not delay the next; beyond this number the oldest is cancelled."""
-MOST_MODELS: Final = 20
-"""Names of models that are remembered for each endpoint."""
 OVERLOAD_SHARE: Final = 0.2
 """Share of failures above which time-outs mean overload; below it, single events cause them."""
-STALLED: Final = 2
-"""If a call ends after this multiple of its limit, this process was stalled, which is no failure."""
 
 
 class Endpoint:
-    """Calls one endpoint within its limits, and only while its breaker is closed.
-
-    While it is open, neutral events probe the endpoint, because a failing event may be at fault itself.
-    """
+    """Calls one endpoint within its limits while its breaker is closed; else neutral events probe it."""
 
     def __init__(self, options: EndpointOptions, pool: EndpointPool) -> None:
         self._patience = patience = pool.options.patience
@@ -126,7 +117,8 @@ class Endpoint:
             reply = await self._complete(request)
         except JudgeUnavailableError as error:
             self._used(error.reply, attempt)
-            attempt.stalled = self._clock() - sent_at > STALLED * self._call_seconds
+            # Beyond twice the limit this process was stalled, which is no failure.
+            attempt.stalled = self._clock() - sent_at > 2 * self._call_seconds
             if not attempt.stalled:
                 # A repeated time-out may be the event's own.
                 is_repeated = error.kind == "timeout" and self.name in attempt.trials
@@ -142,8 +134,8 @@ class Endpoint:
         self._used(reply, attempt)
         self._answered(reply, tokens)
         self._answered_by(reply.model)
-        # A repair turn repeats the first reply, so only that one is compared.
-        is_first_turn = len(request.messages) <= FIRST_TURNS and not request.fresh
+        # A repair turn (a third message) repeats the first reply, so only that one is compared.
+        is_first_turn = len(request.messages) <= 2 and not request.fresh
         if is_first_turn and is_about_another(request.messages[-1].content, reply.text):
             return await self.ask(replace(request, fresh=True), attempt)
         return reply
@@ -223,7 +215,7 @@ class Endpoint:
         return share_of(since) > OVERLOAD_SHARE
 
     def _answered_by(self, model: str) -> None:
-        if model in self._models or len(self._models) >= MOST_MODELS:
+        if model in self._models or len(self._models) >= 20:
             return
         if self._models:
             self._model_changed_at = datetime.now(UTC)

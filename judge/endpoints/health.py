@@ -45,7 +45,7 @@ RECENT_SECONDS: Final = 900.0
 
 
 class Breaker:
-    """Breaker of one endpoint: consecutive failures open it, and only a judged neutral event closes it.
+    """Consecutive failures open it, and only a judged neutral event closes it.
 
     While open, it allows one probe after each pause; pauses double, and `chance` shortens each by up to half.
     """

@@ -2,15 +2,14 @@
 
 **A batch's life.** Its record, with the ids of its requests, is written to a log and read back; then the file
 is uploaded, the batch is created with the record's key in its metadata, and the record is written again with
-the batch's id. So the next reader of a request, in this process or another, finds its batch: by its id, else
-by listing the batches. Of two records with the same request the log's first one holds it; the one with a
-batch's id names only what the batch has, so that this stays clear when the log is compacted.
+the batch's id. So the next reader of a request finds its batch: by its id, else by listing the batches. Of
+two records with the same request the log's first one holds it; the one with a batch's id names only what the
+batch has, so that this stays clear when the log is compacted.
 
 **Never twice.** A process uploads only within `SEND_FACTOR` time limits of a call after it has begun, and
 another one looks for the batch after `TAKE_OVER_FACTOR`; what then has no batch was not sent.
 
-**Missed** is a request whose batch has no single usable reply to it: it failed, expired, was given up, or
-something was wrong with it. Such a request is to be asked singly.
+A request is **missed**, and asked singly, if its batch has no single usable reply to it.
 """
 
 from __future__ import annotations

@@ -32,9 +32,7 @@ HOLD_SECONDS: Final = 60.0
 LEAST_HOLD_SECONDS: Final = 10.0
 LONGEST_PAUSE_SECONDS: Final = 900.0
 """Upper limit of a requested pause."""
-_CHARS_A_TOKEN: Final = 4
 _NEVER: Final = float("inf")
-_ROUNDING: Final = 1e-9
 
 
 class Quota:
@@ -50,7 +48,7 @@ class Quota:
     def wait_seconds(self, now: float) -> float:
         """Return how long the next call must wait; a large call is paid for afterwards."""
         per_second = self._refill(now)
-        return 0.0 if not per_second or self._level >= -_ROUNDING else -self._level / per_second
+        return 0.0 if not per_second or self._level >= -1e-9 else -self._level / per_second
 
     def take(self, now: float, cost: float) -> None:
         if self._refill(now):
@@ -149,7 +147,7 @@ class Limiter:
         if self._tokens.per_minute is None:
             return 0.0
         chars = sum(len(message.content) for message in request.messages)
-        return chars / _CHARS_A_TOKEN + self._output_tokens
+        return chars / 4 + self._output_tokens
 
     async def enter(self, tokens: float, *, begun: bool) -> None:
         """Wait until a call may be sent, and count it. Call `leave` when it has ended."""

@@ -61,7 +61,6 @@ _MEDIA_TYPES = frozenset({
     "application/json", "application/octet-stream", "application/problem+json", "application/xml",
     "text/event-stream", "text/html", "text/plain", "text/xml",
 })  # fmt: skip
-_REQUEST_REFUSED = frozenset({400, 422})
 
 
 class OpenAIChat:
@@ -142,7 +141,7 @@ class OpenAIChat:
                     response = await post(api, content, request, max_bytes=self._max_reply_bytes)
             except BROKEN as error:
                 raise self._broken_off(error) from error
-            refused = response.status in _REQUEST_REFUSED and b"temperature" in response.body
+            refused = response.status in {400, 422} and b"temperature" in response.body
             if refused and request.temperature is not None:
                 self._takes_temperature = False
                 told = "judge endpoint %s refuses temperature %s; it is not sent any more"

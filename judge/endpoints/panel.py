@@ -25,8 +25,6 @@ from judge.errors import EndpointDownError
 from judge.evaluate.prices import total_cost, total_usage
 from schemas import Evaluator, Failed, FirstPhase, JudgeCall, JudgeTask, Result, Scored, Unscored, Vote
 
-MAX_SHOWN_CHARS = 200
-
 
 class PanelJudge:
     """Asks all members concurrently and publishes the decision of `decide`.
@@ -91,7 +89,7 @@ class PanelJudge:
             update["agreement"] = round(agreement, 6) if asked else None
             return result.model_copy(update=update)
         failed = [(member.endpoint, one) for member, one in given if isinstance(one, Failed)]
-        told = "; ".join(f"{name}: {one.error_type}: {one.detail[:MAX_SHOWN_CHARS]}" for name, one in failed)
+        told = "; ".join(f"{name}: {one.error_type}: {one.detail[:200]}" for name, one in failed)
         verdicts = len(results) - len(failed)
         detail = f"{verdicts} of {len(self._members)} members gave a verdict, {self._quorum} needed: {told}"
         return failed[0][1].model_copy(update={**update, "error_type": "no_quorum", "detail": detail})
@@ -174,7 +172,6 @@ def vote_of(result: Result, *, endpoint: str, model: str) -> Vote:
 
 UNSURE_FACTOR: Final = 3.0
 """Answers on which code corrected or doubted the cheap judge are drawn so many times as often."""
-_DRAWS: Final = 2**64
 
 
 class TwoPhaseJudge:
@@ -215,7 +212,7 @@ class TwoPhaseJudge:
 def draw(result_id: str) -> float:
     """Return a number in [0, 1), the same for each delivery of a task and independent of its sampling."""
     digest = hashlib.sha256(f"two-phase:{result_id}".encode()).digest()
-    return int.from_bytes(digest[:8]) / _DRAWS
+    return int.from_bytes(digest[:8]) / 2**64
 
 
 def _drawn(result: Result, phase: FirstPhase, probability: float) -> Result:

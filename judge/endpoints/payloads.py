@@ -130,9 +130,6 @@ def _with_instruction(messages: tuple[ChatMessage, ...], instruction: str | None
 
 MAX_TOKENS: Final = 1_000_000_000
 """Cap of reported token counts; more than any context window."""
-MAX_MODEL_CHARS: Final = 200
-_MAX_DIGITS = 18
-_SHOWN_BYTES = 200
 
 
 class NoCompletionError(Exception):
@@ -191,11 +188,11 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _word(value: Any) -> str | None:
-    return without_lone_surrogates(value[:MAX_MODEL_CHARS]) if isinstance(value, str) else None
+    return without_lone_surrogates(value[:200]) if isinstance(value, str) else None
 
 
 def _no_completion(raw: bytes, body: dict[str, Any]) -> NoCompletionError:
-    start = repr(" ".join(raw[:_SHOWN_BYTES].decode("utf-8", "replace").split()))
+    start = repr(" ".join(raw[:200].decode("utf-8", "replace").split()))
     error = body.get("error")
     # Some gateways answer 200 and put their backend's status into the error.
     code = _fields(error).get("code")
@@ -204,10 +201,7 @@ def _no_completion(raw: bytes, body: dict[str, Any]) -> NoCompletionError:
 
 
 def _said(message: dict[str, Any]) -> str:
-    """Return the model's text, else the arguments of its only tool call, else its reasoning.
-
-    The parsers of some servers mistake a reply for a tool call or for reasoning.
-    """
+    """Return the text, else what some servers mistake for a tool call's arguments or for reasoning."""
     text = _text(message.get("content"))
     if text.strip():
         return text
@@ -238,7 +232,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def _whole_number(digits: str) -> int:
-    return int(digits) if len(digits) <= _MAX_DIGITS else MAX_TOKENS
+    return int(digits) if len(digits) <= 18 else MAX_TOKENS
 
 
 def _count(value: Any) -> int:
@@ -250,17 +244,13 @@ def _count(value: Any) -> int:
 # Quotations
 
 _SPAN = re.compile(r'"\w{1,40}_span"\s{0,20}:\s{0,20}("(?:[^"\\]|\\.){8,2000}")')
-_MOST_SPANS = 200
 _NO_LETTER = re.compile(r"[\W_]+")
 
 
 def is_about_another(text: str, reply: str) -> bool:
-    """Return whether a reply has quotations, and none of them stands in the text that was sent.
-
-    Then it may be the late second reply to an earlier request on the same connection.
-    """
+    """Whether no quotation of a reply stands in the sent text: it may be a late one to another request."""
     spans = []
-    for match in islice(_SPAN.finditer(reply), _MOST_SPANS):
+    for match in islice(_SPAN.finditer(reply), 200):
         with suppress(orjson.JSONDecodeError):
             span = orjson.loads(match[1])
             if span in text:

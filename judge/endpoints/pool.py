@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from judge.endpoints.endpoint import Endpoint
 from judge.endpoints.options import EndpointObserver, EndpointOptions, EndpointState, Patience
@@ -19,9 +19,6 @@ from judge.evaluate.cache import VerdictCache
 from judge.evaluate.evaluator import DEFAULT_REPAIR_ATTEMPTS, Evaluator
 from judge.evaluate.prices import PriceTable
 from judge.metric import Metric, OwnProcess
-
-SAMPLES_TEMPERATURE: Final = 1.0
-"""At 0 all samples would be equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +41,8 @@ class JudgingOptions:
 class EndpointPool:
     """Endpoints, their cache and prices; an asynchronous context manager that closes them.
 
-    The first endpoint that is up is asked. While it is busy or at its limits, calls queue for it, because
-    another model would give other scores. Use `judge` if failures are to be retried without a time limit (a
-    worker, a file), and `evaluator` for a single try whose errors you handle (the library, the doctor).
+    The first endpoint that is up is asked; calls queue for it, because another model would give other scores.
+    `judge` retries failures without a time limit (a worker, a file), and `evaluator` tries once (the doctor).
     """
 
     def __init__(
@@ -139,7 +135,7 @@ class EndpointPool:
         for one in asked:
             own = dict(parameters or {})
             if samples > 1 and "temperature" not in one.options.parameters:
-                own.setdefault("temperature", SAMPLES_TEMPERATURE)
+                own.setdefault("temperature", 1.0)
             for _ in range(samples):
                 judge = self.evaluator(
                     metric, one, parameters=own, cached=samples == 1, context_tokens=window

@@ -29,8 +29,6 @@ _FILE: Final = files("judge.endpoints").joinpath("refusals.toml")
 _TABLE: Final[Mapping[str, Any]] = tomllib.loads(_FILE.read_text("utf-8"))
 _SHOWN = frozenset(_TABLE["shown"].split())
 _REQUEST = frozenset({400, 422})
-# OpenAI's message for an invalid schema: correct the schema; a weaker format would only hide the error.
-_BAD_SCHEMA_WORDS = ("invalid schema for response_format",)
 
 
 def error_for_status(
@@ -51,7 +49,8 @@ def error_for_status(
 def _error(told: str, *, status: int, codes: frozenset[str], words: str, schema_sent: bool) -> JudgeError:
     """Classify a refusal. Error messages do not contain its text, which may quote question and answer."""
     if schema_sent and status in _REQUEST | {500, 501}:
-        if _mentions(words, _BAD_SCHEMA_WORDS):
+        # OpenAI's message for an invalid schema, which a weaker format would only hide.
+        if "invalid schema for response_format" in words:
             return JudgeConfigurationError(told, "Correct the response_schema of the prompt pack")
         named = "response_format" in codes or _mentions(words, _TABLE["format_words"])
         if named and not any(codes.intersection(one["codes"]) for one in _TABLE["request"][:2]):

@@ -25,8 +25,6 @@ ENDPOINT_MAY_CAUSE: Final = frozenset(
     {"rejected_request", "content_refused", "context_too_long", "reply_cut", "invalid_verdict"}
 )
 """Error types that a faulty endpoint causes, too."""
-LONGEST_RETRY_FACTOR: Final = 4.0
-"""Longest pause, in first pauses, before an event is repeated that was answered without a verdict."""
 
 
 class RetryingJudge:
@@ -142,7 +140,7 @@ class RetryingJudge:
         """Pause before an event is asked again that the endpoint answered, but did not judge."""
         failures = attempt.trials[endpoint.name].failures
         if failures > 1 and endpoint.is_up:
-            await self._pause(min(2.0 ** (failures - 2), LONGEST_RETRY_FACTOR))
+            await self._pause(min(2.0 ** (failures - 2), 4.0))
 
     def _judged(self, endpoint: Endpoint, attempt: Attempt) -> None:
         """Record a verdict: earlier failures of the event were those of its endpoints."""

@@ -36,8 +36,6 @@ from streams.settings.tree import Settings
 
 _log = structlog.stdlib.get_logger(__name__)
 
-STEPS: Final = 10
-"""Progress messages."""
 OUTAGE_SECONDS: Final = 120.0
 """A replay ends after an outage of all endpoints for this long; it can be resumed."""
 FINISH_SECONDS: Final = 60.0
@@ -203,7 +201,7 @@ class Replay:
 
     async def _judge(self, batch: Batch, report: ReplayReport) -> None:
         total, done = report.tasks.total(), report.done
-        next_step = len(done) + max(1, report.left // STEPS)
+        next_step = len(done) + max(1, report.left // 10)  # ten messages of progress
         async with (
             aclosing(self._tasks(RecordCounts(), done)) as tasks,
             aclosing(batch.run(tasks)) as outcomes,
@@ -213,7 +211,7 @@ class Replay:
                     continue
                 report.add(result)
                 if len(done) >= next_step:
-                    next_step += max(1, total // STEPS)
+                    next_step += max(1, total // 10)
                     self.tell(f"{len(done):,} of {total:,} results")
         report.end, report.trouble = batch.end, batch.trouble
 

@@ -1,7 +1,4 @@
-"""The judge agent: tasks in, results out; and what it tells of endpoints and citations.
-
-It waits out an outage of the judge, without dead letters.
-"""
+"""The judge agent: tasks in, results out; and what it tells of endpoints and citations."""
 
 from __future__ import annotations
 

@@ -5,13 +5,11 @@ Days are those of UTC. Workers share one budget: each holds leases of it, which 
 
 **Admission.** A verdict is admitted if every limit that concerns it has room in this worker's lease, with
 verdicts in flight counted at the mean cost so far. So the limit on calls holds except for repair turns and
-retries, and the limit on cost except for about one verdict of each worker. A lease is at most `LEASE` of the
-limit, so that little is lost with a worker that is killed.
+retries, and the limit on cost except for about one verdict of each worker.
 
-**Lower rate.** So that the budget lasts the day, spending follows the demand: when usually half of the day's
-answers have come, about half may be spent. What is spent beyond that, as a share of the rest, halves the
-sampling rate with each `STEP` above `LEAD`. The factor is a power of two, and depends only on the past, not
-on the event.
+**Lower rate.** Spending follows the demand: when usually half of the day's answers have come, about half may
+be spent. What is spent beyond that, as a share of the rest, halves the sampling rate with each `STEP` above
+`LEAD`. The factor is a power of two, and depends only on the past, not on the event.
 """
 
 from __future__ import annotations
@@ -43,15 +41,12 @@ LONGEST_SLEEP_SECONDS: Final = 30.0
 """Interval of clock checks while verdicts wait, as the clock may be set."""
 MAX_VALUES: Final = 1_000
 """Values of a label with a limit of their own; further ones share one."""
-OTHER_VALUES: Final = "(others)"
 LEAST_OF_HOUR: Final = 0.05
 """Share of a mean hour that each hour has at least, for demand where there was none before."""
 SAMPLE_SECONDS: Final = 60.0
 SAMPLES: Final = 30
 """The forecast is by the spending of the last half hour."""
 
-Settle: TypeAlias = Callable[[Result], None]
-"""Records the cost of a verdict."""
 Accounts: TypeAlias = tuple[Account, ...]
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -186,7 +181,7 @@ class Spending:
     def _value(self, cap: str, value: str) -> str:
         values = self._values[cap]
         if value not in values and len(values) >= MAX_VALUES:
-            return OTHER_VALUES
+            return "(others)"
         values.add(value)
         return value
 
@@ -210,7 +205,7 @@ class Spending:
     @asynccontextmanager
     async def admitted(
         self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS, *, waits: bool = False
-    ) -> AsyncIterator[Settle]:
+    ) -> AsyncIterator[Callable[[Result], None]]:
         """Wait until the budget admits a verdict; call the yielded function with its result, if there is one.
 
         One that `waits`, in a batch, does not bound the calls in flight: a lease grows by it.

@@ -42,11 +42,7 @@ PATIENCE: Final = Patience()
 
 
 def asked_by(metric: MetricSettings, endpoints: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the names of a metric's endpoints, in order of preference.
-
-    Args:
-        endpoints: Name and model of every endpoint in order, with or without those for a metric's own model.
-    """
+    """Return the names of a metric's endpoints, in order of preference; `endpoints`: names and models."""
     # Names in the settings have no slash.
     models = {name: model for name, model in endpoints if "/" not in name}
     names = metric.asked or tuple(models)
@@ -97,10 +93,7 @@ async def chosen_endpoint(
 
 
 def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
-    """Return the prices of endpoints: from the settings, else published ones.
-
-    An endpoint without a known price is logged; its results have no cost.
-    """
+    """Return the prices of endpoints: from the settings, else published ones; unknown ones are logged."""
     prices: dict[str, Price] = {}
     for endpoint in endpoints:
         price = price_of(endpoint)
@@ -233,10 +226,7 @@ def metric_judges(
     *,
     is_live: bool = False,
 ) -> dict[str, PatientJudge]:
-    """Return each metric's judge, with the endpoints and parameters of its settings.
-
-    Only live traffic is judged in two phases: replays and files by the metric's own judge alone.
-    """
+    """Return each metric's judge; only live traffic is judged in two phases."""
     models = [(one.name, one.model) for one in pool.endpoints]
     judges: dict[str, PatientJudge] = {}
     for name, metric in metrics.items():

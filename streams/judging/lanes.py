@@ -1,9 +1,8 @@
 """Tasks that wait for a batch: which do, on a topic of their own, and the log of the batches.
 
 A task that may wait is written to a topic for such tasks, so that waiting holds no place and no offset of
-those judged at once. Until its result is written, its offset there is not committed: after a crash it is read
-again, and the log says which batch has its reply. What no batch judges is written back to its metric's topic,
-marked, and judged at once.
+others. Its offset there is committed with its result: after a crash it is read again, and the log says which
+batch has its reply. What no batch judges is written back to its metric's topic, marked, and judged at once.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ AT_ONCE: Final = "judge_at_once"
 """Header of a task that is not to wait for a batch."""
 PLACE: Final = "task_place"
 """Header of a task that waits: its partition and offset on its metric's topic."""
-_SHARES: Final = 2**32
 _RECORD: Final = TypeAdapter(BatchRecord)
 
 
@@ -58,7 +56,7 @@ def waiting_limit(judge: JudgeSettings) -> BufferLimit:
 
 def is_fast(task: JudgeTask, share: float) -> bool:
     """Whether a task is judged at once, by a hash of its event and metric."""
-    return int(task.result_id[:8], 16) < share * _SHARES
+    return int(task.result_id[:8], 16) < share * 2**32
 
 
 class BatchTopic:

@@ -26,8 +26,6 @@ PARTITION: Final = 0
 KEPT: Final = timedelta(days=2)
 """Entries of earlier periods are deleted; a clock that is ahead by a day deletes none in use."""
 TICK_SECONDS: Final = 1.0
-FAREWELL_SECONDS: Final = 2.0
-"""Timeout of giving leases back at the end; what is not given back counts as spent."""
 
 
 class Leasing:
@@ -105,10 +103,10 @@ class Leasing:
             await self._put([(key, None) for key in outdated])
 
     async def give_back(self) -> None:
-        """Give back what is left, at the end or while partitions are given up."""
+        """Give back what is left, at the end or while partitions are given up; else it counts as spent."""
         self._idle_seconds = 0.0
         with suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL_SECONDS):
+            async with asyncio.timeout(2.0):
                 while self._spending.share.holds_more:
                     self._spending.share.wake.set()
                     await asyncio.sleep(TICK_SECONDS / 20)

@@ -1,11 +1,11 @@
 """The leases of a budget that several workers share: a log, and what all who read it conclude. Pure.
 
 A worker writes one entry at a time for an account: what it holds, how much of that is spent, and what more it
-asks for. The log's order decides: an ask is granted as far as the account has room at that place. So there is
-no owner that could fail, be cut off or be replaced: each reader of the log knows every grant, and its own.
+asks for. The log's order decides: an ask is granted as far as the account has room at that place. So each
+reader of the log knows every grant, and there is no owner that could fail.
 
 **Never above the limit.** A worker counts a grant only after it has read its own entry, and all before it.
-What a killed or stopped worker holds counts as spent until the period ends; so leases are small.
+What a killed worker holds counts as spent until the period ends; so leases are small.
 
 **Compaction** keeps the last entry of each worker and account, which says what it holds. A reader may miss
 entries that later ones replace, and then overrates what others hold, never what itself may spend: it asks

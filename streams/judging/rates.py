@@ -1,9 +1,8 @@
 """Sampling rates that follow the money of `sampling.budget`, the same at all workers. Pure.
 
-Over the topic of the budget's leases, each worker reports what it has counted, and one of them, that with the
-first id of those that report, publishes policies: the rates of all strata from a time on. An event is decided
-by the policy in force at its record's time, so by the same one at each worker and when it is read again.
-A policy is in force some seconds after it was published; nobody needs it earlier.
+Over the topic of the budget's leases, each worker reports what it has counted, and that with the first id
+publishes policies: the rates of all strata from a time on, some seconds later. An event is decided by the
+policy in force at its record's time, so by the same one at each worker and when it is read again.
 
 **Spent evenly.** Of what is left, the policy spends until the end of the day as the day's demand usually
 comes; n times as much demand as usual for the hour gets the root of n times as much, so that a burst neither
