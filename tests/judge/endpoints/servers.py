@@ -35,8 +35,6 @@ def now() -> float:
 
 @dataclass
 class Server:
-    """An endpoint whose calls end as `behaviour` says."""
-
     behaviour: Behaviour
     endpoint: str = "primary"
     model: str = "m-1"
@@ -75,8 +73,6 @@ class Server:
 
 
 class Notes(EndpointObserver):
-    """Records what a pool reports."""
-
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.downs: list[tuple[str, bool]] = []
@@ -143,7 +139,6 @@ def scripted(lines: Sequence[Any]) -> Callable[[], Any]:
 
 
 def until(moment: float, error: Exception, then: float = 0.1) -> Behaviour:
-    """An outage that ends at a moment."""
     return lambda *_: error if now() < moment else then
 
 
@@ -174,7 +169,6 @@ async def paced(
 
 @asynccontextmanager
 async def waiting(judge: RetryingJudge, count: int) -> AsyncIterator[list[asyncio.Task[Result]]]:
-    """Events whose judging is cancelled at the end."""
     tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(count)]
     yield tasks
     for one in tasks:

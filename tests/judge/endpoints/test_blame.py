@@ -54,7 +54,6 @@ def by_word(bad: object) -> Callable[[Server, str], Any]:
 
 
 def often(wrong: object, share: float, seed: int) -> Callable[[Server, str], Any]:
-    """One bad replica among good ones."""
     chance = Random(seed)
     return lambda _, text: wrong if text == "bad" or chance.random() < share else GOOD_SECONDS
 
@@ -76,7 +75,6 @@ def often(wrong: object, share: float, seed: int) -> Callable[[Server, str], Any
 async def test_events_that_fail_by_themselves_delay_no_other(
     bad: object, texts: list[str], a_second: float, kind: str, tries: int
 ) -> None:
-    """The others are scored within 4 s; these end with their own kind after few tries."""
     async with judging(by_word(bad), timeout_seconds=TIMEOUT_SECONDS) as (judge, pool, _):
         tasks = await paced(judge, texts, a_second=a_second)
         await asyncio.sleep(4)
@@ -90,7 +88,6 @@ async def test_events_that_fail_by_themselves_delay_no_other(
 
 @virtually
 async def test_a_burst_of_hanging_events_holds_the_rest_up_for_a_minute_at_most() -> None:
-    """150 hanging events delay 1,200 good ones at 5 a second only to 243 s, and the hanging ones end."""
     async with judging(by_word(HANG), timeout_seconds=TIMEOUT_SECONDS) as (judge, pool, _):
         hanging = [asyncio.create_task(judge.judge(task(f"bad {number}"))) for number in range(150)]
         good = (await paced(judge, ["good"] * 1_200, a_second=5))["good"]
@@ -125,7 +122,6 @@ async def test_one_event_that_always_hangs_is_given_up(is_idle: bool) -> None:
 @pytest.mark.parametrize("a_second", [20, 2])
 @virtually
 async def test_one_bad_replica_of_two_loses_no_event(wrong: Exception, a_second: float) -> None:
-    """Half of all calls fail from the start, neutral ones too: 400 events are all judged."""
     async with judging(often(wrong, 0.5, 5)) as (judge, pool, _):
         tasks = await paced(judge, ["good"] * 400, a_second=a_second)
         assert {kind_of(one) for one in await asyncio.gather(*tasks["good"])} == {"scored"}
@@ -170,7 +166,6 @@ async def test_one_refusal_after_good_replies_is_retried() -> None:
 
 @virtually
 async def test_an_event_that_a_gateway_refuses_is_no_misconfiguration() -> None:
-    """A 403 for each try of one event, even the first call, is `content_refused`; the others are scored."""
     refusal = JudgeConfigurationError("answered 403", "Check the permissions of the API key")
     async with judging(by_word(refusal)) as (judge, pool, _):
         results = await judge_all(judge, ["bad", "a", "bad", "b", "bad"])
@@ -183,7 +178,6 @@ async def test_an_event_that_a_gateway_refuses_is_no_misconfiguration() -> None:
 @EVERY_WRONG
 @virtually
 async def test_an_endpoint_that_fails_every_event_decides_none(wrong: Exception) -> None:
-    """An endpoint fails every call for 20 s, with 400 events at 20 a second: all are scored soon after."""
     began = now()
     async with judging(lambda *_: wrong if 2 <= now() - began < 22 else 0.1) as (judge, pool, server):
         tasks = await paced(judge, ["a"] * 400, a_second=20)
@@ -214,7 +208,6 @@ async def test_an_endpoint_that_fails_nearly_all_decides_no_event() -> None:
 @pytest.mark.parametrize("kind", ["rejected_request", "content_refused", "invalid_verdict"])
 @virtually
 async def test_events_that_all_fail_by_themselves_are_decided(kind: FailedType) -> None:
-    """While a neutral event is judged, each failing event is its own result, with few calls."""
     refusal = EventError(kind, "no")
     for at_once in (False, True):
         async with judging(lambda _, text: 0.1 if text == NEUTRAL else refusal) as (judge, pool, server):

@@ -38,8 +38,6 @@ REQUEST: Final = ChatRequest(TONE.prepare(make_task("tone")).messages)  # type: 
 
 
 class Log:
-    """A log that its lanes read a little later."""
-
     def __init__(self) -> None:
         self.records: dict[str, BatchRecord] = {}
         self.lanes: list[BatchLane] = []
@@ -57,8 +55,6 @@ class Log:
 
 
 class Clock:
-    """A clock that can be put forward."""
-
     def __init__(self) -> None:
         self.ahead = 0.0
 
@@ -67,8 +63,6 @@ class Clock:
 
 
 class Bench:
-    """The offline judge, a log, and lanes as those of several workers."""
-
     def __init__(self, judge: OfflineJudge) -> None:
         self.judge, self.log, self.clock, self.now = judge, Log(), Clock(), Clock()
         self.open = contextlib.AsyncExitStack()
@@ -105,7 +99,6 @@ def asked(lane: BatchLane, *numbers: int) -> list[asyncio.Task[ChatReply]]:
 
 
 async def test_a_batch_is_closed_when_it_is_full_or_old_enough(bench: Bench) -> None:
-    """Of one task that is read twice, both readers get the one reply, at the lane's price."""
     lane = await bench.lane()
     replies = await asyncio.gather(*asked(lane, 1, 2, 3, 4, 4))
     assert [len(one.ids) for one in bench.log.records.values()] == [3, 1]
@@ -135,7 +128,6 @@ async def test_equal_tasks_get_equal_prompts_in_all_lanes() -> None:
 
 
 async def test_a_suspicion_empties_the_lane(bench: Bench) -> None:
-    """What is not sent yet is asked singly."""
     suspicions: list[int] = []
     lane = await bench.lane(hurried=lambda _: bool(suspicions), close_after_seconds=2)
     waiting = asked(lane, 1)
@@ -185,7 +177,6 @@ async def test_a_batch_without_an_id_is_looked_for(bench: Bench, exists: bool) -
 
 
 async def test_who_reads_a_task_again_finds_its_batch(bench: Bench) -> None:
-    """Also after a drain, in another process; once it is too old, its record and files are deleted."""
     bench.judge.batches.faults = BatchFaults(seconds=600)
     first = await bench.lane()
     waiting = asked(first, 1, 2)
@@ -228,8 +219,6 @@ async def test_without_the_routes_all_is_asked_singly(bench: Bench, caplog: pyte
 
 
 def test_lines_that_say_no_one_thing_have_no_reply() -> None:
-    """A line may be damaged, failed, or come twice; only twice the same is one."""
-
     def line(name: str, body: Any = 1, *, status: int = 200, error: Any = None) -> bytes:
         response = {"status_code": status, "body": body}
         return orjson.dumps({"custom_id": name, "response": response, "error": error})

@@ -29,7 +29,6 @@ from tests.judge.virtual_time import virtually
 
 @virtually
 async def test_a_busy_endpoint_is_waited_for_rather_than_left() -> None:
-    """A busy endpoint is not left for the spare: 20 calls of 1 s, 4 at a time, take 5 s."""
     first, spare = Server(lambda *_: 1.0), Server(lambda *_: 0.1, endpoint="spare")
     judge, _, _ = pooled(EndpointOptions(first, max_in_flight=4), spare)
     started = now()
@@ -56,7 +55,6 @@ async def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
 @pytest.mark.parametrize("told", ["limit", "retry-after"])
 @virtually
 async def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
-    """At least 90% of the calls are used and at most 7% refused."""
     began, used = now(), Counter[int]()
     refused: list[float] = []
 
@@ -102,7 +100,6 @@ async def test_without_retry_after_all_calls_pause_together() -> None:
 @pytest.mark.parametrize("working_seconds", [0, 30], ids=["from the start", "under load"])
 @virtually
 async def test_an_outage_as_rate_limit_leaves_no_limit_behind(working_seconds: int) -> None:
-    """After a minute of 429 with few calls, the rate is back at 64 a second within 10 s."""
     began = now()
     down, back = began + working_seconds, began + working_seconds + 60
     busy = JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
@@ -227,7 +224,6 @@ def test_the_lower_of_configured_and_reported_limit_applies() -> None:
 
 
 def test_it_starts_at_the_most_and_is_halved_once_a_round() -> None:
-    """Concurrent failures halve the limit once; calls sent afterwards can halve it again, down to 1."""
     limit = Concurrency(64)
     for _ in range(64):
         limit.overloaded(10.0, sent_at=9.0)
@@ -255,7 +251,6 @@ def test_it_grows_fast_and_then_slowly() -> None:
 
 
 def test_after_an_outage_it_is_at_its_most_within_two_rounds() -> None:
-    """After an outage the limit is a quarter, and each answer adds one: 16, 32, 64."""
     limit = Concurrency(64)
     for at in range(1, 10):
         limit.overloaded(float(at), sent_at=float(at))

@@ -58,7 +58,6 @@ async def test_another_model_is_noticed_once() -> None:
 )
 @virtually
 async def test_the_state_says_why_an_endpoint_is_down_and_what_to_do(error: Exception, remedy: str) -> None:
-    """Within 5 s the state has reason, remedy and time; the pool's trouble has both."""
     async with judging(lambda *_: error) as (judge, pool, _), waiting(judge, 3):
         await asyncio.sleep(5)
         (state,) = pool.states
@@ -70,7 +69,6 @@ async def test_the_state_says_why_an_endpoint_is_down_and_what_to_do(error: Exce
 
 @virtually
 async def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> None:
-    """500 events wait through an outage of an hour with few calls, and are scored within 17 s after it."""
     back = now() + 3_600
     server = Server(until(back, DOWN, then=1.0))
     judge, pool, notes = pooled(server)
@@ -91,9 +89,6 @@ async def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() 
 @pytest.mark.parametrize(("wrong", "tries", "seconds"), [(DOWN, 3, None), (HANG, 2, 10.1)])
 @virtually
 async def test_the_spare_takes_over_and_says_so(wrong: Any, tries: int, seconds: float | None) -> None:
-    """After two failures of the first endpoint, or one time-out, the spare judges: the result has its name,
-    model and fingerprint, and all tries.
-    """
     first, spare = Server(lambda *_: wrong), Server(lambda *_: 0.1, endpoint="spare", model="m-2")
     judge, pool, _ = pooled(EndpointOptions(first, call_seconds=10), spare)
     began = now()
@@ -198,9 +193,6 @@ async def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
 
 @virtually
 async def test_draining_abandons_unsent_events() -> None:
-    """Draining abandons the eight waiting events; the two in flight end with their verdicts, and later ones
-    are judged; a closed pool starts nothing.
-    """
     async with judging(lambda *_: 5.0, max_in_flight=2) as (judge, pool, server):
         tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(10)]
         await asyncio.sleep(1)
@@ -235,7 +227,6 @@ PRICES = PriceTable(endpoints={"primary": ModelPrice(1.0, 0.0), "spare": ModelPr
 
 
 def paid(*lines: Any, endpoint: str = "primary") -> Server:
-    """An endpoint that reports usage."""
     script = scripted(lines)
 
     def say(_: Server, text: str) -> Any:
@@ -286,7 +277,6 @@ CUT = EventError("reply_cut", "cut", reply=spent(40))
 async def test_the_result_has_the_usage_of_all_its_calls_once(
     scripts: list[list[Any]], kind: str, tokens: int, usd: float, booked: dict[tuple[str, bool], int]
 ) -> None:
-    """Neutral calls are counted apart."""
     chats = [paid(*one, endpoint=name) for one, name in zip(scripts, ("primary", "spare"), strict=False)]
     judge, pool, notes = pooled(*chats, prices=PRICES)
     async with pool:

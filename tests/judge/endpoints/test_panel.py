@@ -29,7 +29,6 @@ PRICE = ModelPrice(input_usd=1.0, output_usd=0.0, cached_usd=None)
 
 
 def voter(endpoint: str, *says: int | Exception | Callable[[], int | Exception]) -> Server:
-    """An endpoint that gives a fixed score after a second."""
     script, usage = scripted(says), Usage(input_tokens=100, output_tokens=10)
 
     def vote(_: Server, text: str) -> Any:
@@ -60,11 +59,7 @@ async def judged(*voters: Server, answer: str = "It is that.") -> Result:
 
 @virtually
 async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> None:
-    """Members vote concurrently; the median of 5, 2 and 4 is 4.
-
-    Three calls of 100 tokens at 1 USD a million cost 0.0003 USD. Of the scale of 4 points the votes are 1, 2
-    and 0 away: the agreement is 1 - 3/4/3 = 0.75.
-    """
+    """Three calls of 100 tokens at 1 USD a million. Of a scale of 4 points 1, 2 and 0 away: 1 - 3/4/3."""
     began = now()
     result = await judged(voter("a", 5), voter("b", 2), voter("c", 4))
     assert now() - began == pytest.approx(1)
@@ -85,7 +80,6 @@ async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> N
 
 @virtually
 async def test_samples_are_votes_of_one_model_that_are_independent() -> None:
-    """Samples are calls at a temperature above 0 that bypass the cache."""
     one = voter("a", 3, 5, 4)
     async with opened(one, cache=MemoryCache(9)) as pool:
         panel = pool.panel(TONE, samples=3)

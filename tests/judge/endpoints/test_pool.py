@@ -21,8 +21,6 @@ from tests.judge.virtual_time import virtually
 
 
 class NotedCache(MemoryCache):
-    """Records whether it was closed."""
-
     closed = False
 
     def close(self) -> None:
@@ -49,7 +47,6 @@ async def test_a_text_beyond_the_smallest_window_is_not_sent() -> None:
 
 
 async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
-    """A metric uses the endpoints that it names, in its order, and its parameters override theirs."""
     large, small = (
         ScriptedChat(lambda _: '{"score": 4}', endpoint=name, model=name) for name in ("large", "small")
     )
@@ -98,7 +95,6 @@ async def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged()
 
 @virtually
 async def test_a_metric_that_cannot_be_judged_takes_no_endpoint_down() -> None:
-    """All events and the neutral one fail for one metric: its events fail, those of the other are scored."""
     refusal = EventError("rejected_request", "answered 400")
     server = Server(lambda _, text: refusal if text.startswith("curt:") else 0.1)
     pack = parse_pack(b'[{role: user, content: "curt: {answer}"}]', dialect="yaml", origin="p")

@@ -99,7 +99,6 @@ async def test_a_quarter_is_judged_by_both_with_its_probability() -> None:
 
 @virtually
 async def test_what_the_cheap_judge_cannot_judge_and_replays_are_the_strong_ones() -> None:
-    """They have the probability of their sampling alone."""
     refused = await judged(tasks(20), EventError("content_refused", "filtered"))
     replayed = await judged(tasks(20, replay_id="replay-1"))
     for one in [*refused, *replayed]:

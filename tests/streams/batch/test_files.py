@@ -51,7 +51,6 @@ async def waiting(judge: RetryingJudge) -> AsyncIterator[asyncio.Task[object]]:
 
 @virtually
 async def test_endpoints_that_stay_down_are_given_up() -> None:
-    """The run ends with the reason 5 s after the breaker opened, not during intermittent failures."""
     server = Server(lambda *_: DOWN if now() % 10 < 3 else 0.1)
     judge, pool, _ = pooled(server, longest_breaker_seconds=1)
     giving_up = asyncio.create_task(outage(pool, seconds=5))
@@ -92,7 +91,6 @@ async def test_a_key_refused_after_answers_is_an_outage() -> None:
 
 @virtually
 async def test_a_pause_that_an_endpoint_asks_for_is_waited_for() -> None:
-    """A Retry-After of 600 s is waited for and is no outage, although the patience is 5 s."""
     busy = JudgeUnavailableError("quota used up", kind="rate_limited", retry_after_seconds=600)
     judge, pool, _ = pooled(Server(until(now() + 600, busy)))
     giving_up = asyncio.create_task(outage(pool, seconds=5))
@@ -103,7 +101,6 @@ async def test_a_pause_that_an_endpoint_asks_for_is_waited_for() -> None:
 
 
 def test_what_checks_used_is_kept_with_its_price() -> None:
-    """Tokens of health checks are recorded with their price; those of verdicts are on the results."""
     checks = Checks(PriceTable(endpoints={"primary": ModelPrice(1.0, 1.0)}))
     usage = Usage(input_tokens=10)
     checks.used("primary", "m", usage, for_verdict=True)
@@ -114,11 +111,6 @@ def test_what_checks_used_is_kept_with_its_price() -> None:
 
 
 async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
-    """Conversations are judged after the last line, in the order of their first event.
-
-    Single events are judged when they are read. The judge gets all turns; an event without a conversation
-    belongs to none; existing results are kept.
-    """
     text = '{"score_range": [1, 5], "messages": [{"role": "user", "content": "{messages}"}]}'
     pack = parse_pack(text.encode(), dialect="yaml", origin="p")
     metrics = {name: build_metric(name, pack=pack) for name in ("whole", "single")}
@@ -162,7 +154,6 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
 
 
 async def test_a_slow_verdict_holds_the_order_but_not_the_others() -> None:
-    """While the first of 12 verdicts waits, others are judged two at once; outcomes come in order."""
     release, judged = asyncio.Event(), 0
 
     class Slow:
@@ -244,7 +235,6 @@ def test_lines_and_rows_are_events(form: Format, text: str, events: list[tuple[i
 
 
 def test_values_of_another_tools_table_are_normalized(tmp_path: Path) -> None:
-    """Numeric ids and labels become text, NaN is missing, and pages may be a map."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -302,7 +292,6 @@ def test_another_format_is_named(data: bytes, form: Format, words: str) -> None:
 
 
 def test_a_misspelt_field_is_named() -> None:
-    """A misspelt field is reported only if the correct field is missing and the names are similar."""
     assert misspelt(["event_id", "refrence", "Answer"]) == [("refrence", "reference"), ("Answer", "answer")]
     assert misspelt(["reference", "refrence", "user", "score"]) == []
     assert names_of(b"[1]") == names_of(b"no json") == ()
@@ -318,7 +307,6 @@ def test_a_misspelt_field_is_named() -> None:
     ],
 )
 def test_an_event_without_an_id_has_its_lines_number(value: bytes, found: str) -> None:
-    """A numeric id becomes text; other faults are invalid lines."""
     event = read_event(Line(7, value), JsonReader(max_event_bytes=1_000))
     if isinstance(event, Line):
         assert re.search(found, event.problem)

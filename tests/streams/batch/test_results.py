@@ -27,7 +27,6 @@ from tests.toolbox import python_with, run, tool
 
 
 def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
-    """The input file is refused as output, also by a link or another path."""
     source = tmp_path / "self.jsonl"
     source.write_text("events")
     (tmp_path / "link.jsonl").symlink_to(source)
@@ -78,7 +77,6 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
 
 
 def test_tables_have_texts_and_labels(tmp_path: Path) -> None:
-    """CSV has each answer's texts as given, a column for each label, and the reason of a score."""
     from pyarrow import parquet
 
     one = scored(1, 4, labels={"model": "a"})
@@ -96,7 +94,6 @@ def test_tables_have_texts_and_labels(tmp_path: Path) -> None:
 
 
 def test_tables_and_arrays(tmp_path: Path) -> None:
-    """CSV has one row per result and escapes formulas; JSON is an array, which can be resumed."""
     for form in ("csv", "json"):
         results = open_results(tmp_path / f"out.{form}", form, source=None)
         results.write(scored(1, 4, justification='Says "so",\nor not.'))
@@ -144,7 +141,6 @@ def test_a_file_that_cannot_be_resumed_is_named(tmp_path: Path) -> None:
 
 
 def summary() -> MetricTally:
-    """Return a summary of scores 5, 5, 2, 1, one unscored result and two failures."""
     found = MetricTally("relevance", (1, 5))
     for number, score in enumerate((5, 5, 2, 1)):
         found.add(scored(number, score, labels={"model": "a" if number < 2 else "b"}))
@@ -155,10 +151,7 @@ def summary() -> MetricTally:
 
 
 def test_numbers_are_shown_by_tenths_and_labels_by_name() -> None:
-    """Numbers are counted by tenths of the range, labels by name.
-
-    0.2 of 0 to 1 is in the third tenth, 1 in the last.
-    """
+    """0.2 of 0 to 1 is in the third tenth, 1 in the last."""
     numbers = MetricTally("fluency", (0.0, 1.0))
     for number, value in enumerate((0.2, 0.29, 1.0)):
         numbers.add(numbered(number, value, metric="fluency"))
@@ -187,7 +180,6 @@ def test_counts_means_and_reasons() -> None:
 
 
 def test_only_the_ten_lowest_are_kept() -> None:
-    """Of 30 scores from 1 to 3, the first ten of score 1 are listed in the file's order."""
     found = MetricTally("relevance", (1, 5))
     for number in range(30):
         found.add(scored(number, number % 3 + 1))
@@ -215,11 +207,7 @@ def test_all_failed() -> None:
 
 
 def test_a_paired_difference_by_hand() -> None:
-    """The interval of the mean paired difference.
-
-    D = -1, -2, 0, -1: mean -1, variance 2/3, standard error sqrt(2/3/4) = 0.40825; t(3) = 3.18245: half width
-    1.29923.
-    """
+    """D = -1, -2, 0, -1: mean -1, standard error sqrt(2/3/4) = 0.40825; t(3) = 3.18245: half of 1.29923."""
     before = [scored(number, score) for number, score in enumerate((5, 5, 3, 4))]
     now = [scored(number, score) for number, score in enumerate((4, 3, 3, 3))]
     found = compare("relevance", [*before, scored(99, 5)], [*now, unscored(98)])
@@ -293,7 +281,6 @@ print(json.dumps(found))
 
 
 def _report() -> str:
-    """Return the report of 40 answers by two judges, with hostile texts and people's labels."""
     claim = {"pages": [2], "relevant": True, "justification": "It says so."}
     evidence = {
         "claims": [
@@ -340,7 +327,6 @@ def test_the_page_without_rows_has_no_script() -> None:
 
 
 def test_texts_of_the_file_are_never_markup() -> None:
-    """Hostile texts stand in the page as data, of which the script makes text nodes."""
     html = _report()
     assert "<img" not in html
     assert html.count("<script") == html.count("</script>") == 2
@@ -354,10 +340,7 @@ def test_texts_of_the_file_are_never_markup() -> None:
 @pytest.mark.tools
 @pytest.mark.timeout(240)
 async def test_the_report_filters_sorts_and_folds_in_a_browser(tmp_path: Path) -> None:
-    """From file://, without the network: filter, sort, evidence, both judges; axe finds nothing.
-
-    At 390 and 1440 pixels, light and dark. Hostile texts run nothing.
-    """
+    """From file://, without the network; axe finds nothing, and hostile texts run nothing."""
     pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
     report, script = tmp_path / "report.html", tmp_path / "drive.py"
     await asyncio.to_thread(report.write_text, _report())

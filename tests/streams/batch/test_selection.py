@@ -92,10 +92,7 @@ def turn(number: int, conversation: str, timestamp: float | None) -> Record:
 
 
 async def test_conversations_are_joined_by_the_time_of_their_records() -> None:
-    """Conversations are joined by record time, as in the live stream.
-
-    c-1 started before the range and is skipped; c-2 starts in it and is complete, although it ends after it.
-    """
+    """c-1 started before the range and is skipped; c-2 starts in it and is complete, though it ends later."""
     found = settings(**CONVERSATIONS)
     turns = (("c-1", 1.0), ("c-1", 5.0), ("c-2", 6.0), ("c-2", 9.0), ("c-2", 30.0))
     records = [turn(number, *one) for number, one in enumerate(turns)]
@@ -107,10 +104,7 @@ async def test_conversations_are_joined_by_the_time_of_their_records() -> None:
 
 
 async def test_traces_are_joined_by_the_time_of_their_records() -> None:
-    """A trace belongs to the range of its first record, with all later records.
-
-    The first trace starts before the range (offset 0); the second starts in it and ends after it.
-    """
+    """The first trace starts before the range (offset 0); the second starts in it and ends after it."""
 
     def record(offset: int, trace_id: str, **of_span: Any) -> Record:
         value = request(span(offset + 1, "s", trace_id=trace_id, **of_span))
@@ -139,7 +133,6 @@ def of_two_endpoints() -> Settings:
 
 
 def test_an_id_leads_back_to_its_beginning_and_its_options() -> None:
-    """The id holds start time and options; limits may change between runs, and what is judged may not."""
     plan = Plan(since=NOON, metrics=("coverage",))
     name = new_id(plan, NOON)
     assert begun_at(name, Plan(since=NOON, metrics=("coverage",), max_usd=3, per_second=1)) == NOON
@@ -151,10 +144,7 @@ def test_an_id_leads_back_to_its_beginning_and_its_options() -> None:
 
 
 def test_the_named_endpoint_judges_with_a_share_of_its_limits() -> None:
-    """The named endpoint gets a fifth of its limits: 12 of 64 calls, and at least one of 3.
-
-    A metric's own choice of endpoints is ignored.
-    """
+    """A fifth of its limits: 12 of 64 calls, and at least one of 3; a metric's own choice is ignored."""
     found = settings_of(Plan(endpoint="second", metrics=("coverage",)), of_two_endpoints())
     assert [one.name for one in found.judge.endpoints] == ["second"]
     assert (found.judge.max_in_flight, found.judge.endpoints[0].max_in_flight) == (12, 1)
@@ -165,7 +155,6 @@ def test_the_named_endpoint_judges_with_a_share_of_its_limits() -> None:
 
 
 def test_a_pack_replaces_the_prompts_of_its_metric(tmp_path: Path) -> None:
-    """A pack replaces the prompts of one metric, which may be new; invalid combinations are refused."""
     pack = tmp_path / "tone.md"
     pack.write_text("Score {{ item.output_text }}", encoding="utf-8")
     found = settings_of(Plan(metrics=("tone",), pack=pack), of_two_endpoints())

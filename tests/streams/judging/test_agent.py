@@ -61,7 +61,6 @@ async def test_an_invalid_task_is_set_aside_without_its_texts(value: bytes | Non
 
 
 async def test_a_task_becomes_a_result() -> None:
-    """Also while the budget is spent, if the metric is free or the monitor has it judged again."""
     spending = Spending(BudgetSettings(calls_per_day=1), now=lambda: START)
     spending.book(None)
     again = _TASK.model_copy(update={"replay_id": "burst-1"}).model_dump_json().encode()
@@ -91,7 +90,6 @@ def _result(number: int, *, cites: bool, metric: str = "relevance") -> Scored:
     ],
 )
 def test_uncited_answers_are_logged_once(metric: str, cites: Callable[[int], bool], notes: int) -> None:
-    """If most are, with an event id and the remedy, without text of an answer."""
     watch = CitationWatch(["relevance"])
     with capture_logs() as logs:
         for number in range(2 * MIN_RESULTS):

@@ -27,8 +27,6 @@ MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 class Day:
-    """A worker's spending at a settable time."""
-
     def __init__(self, *, usd: float | None = None, calls: int | None = None) -> None:
         self.now = NOON
         limits = BudgetSettings(usd_per_day=usd, calls_per_day=calls, when_spent="lower_rate")
@@ -89,7 +87,6 @@ async def test_verdicts_that_wait_in_a_batch_leave_room_for_others() -> None:
 
 
 def test_a_sampling_budget_counts_verdicts_not_calls() -> None:
-    """Beside a limit on calls; calls for no verdict are none of its own."""
     limits = BudgetSettings(calls_per_day=10)
     spending = Spending(limits, sampling=LimitSettings(calls_per_day=4), now=lambda: NOON)
     assert spending.caps == ("all", "sampling.budget")
@@ -107,7 +104,6 @@ def test_a_sampling_budget_counts_verdicts_not_calls() -> None:
 
 
 def test_verdicts_under_way_count_before_they_end() -> None:
-    """A verdict in flight counts as one call, and as the mean cost of finished verdicts."""
     day = Day(calls=3)
     assert [day.admit() for _ in range(4)] == [None, None, None, MIDNIGHT]
     day.spending.settle(usd=0.0, calls=0)  # it needed no call
@@ -249,9 +245,7 @@ def test_what_a_lower_rate_keeps_a_higher_one_keeps(
 
 
 def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
-    """The weighted count and mean are unbiased while the budget lowers the rate.
-
-    The factor depends only on earlier spending. 3,000 events, rate 1/2, 2,000 calls, at 12:10: until 1,033
+    """The factor depends only on earlier spending. 3,000 events, rate 1/2, 2,000 calls, at 12:10: until 1,033
     are spent at 1/2 (2,067 events), then 10 each at 1/4, 1/8, 1/16 and 1/32 (40, 80, 160, 320 events), and
     333 events at 1/64. The variance of the estimated number, the sum of (1-p)/p over these events, is 2,067 +
     120 + 560 + 2,400 + 9,920 + 20,979: a standard error of 190, of which four are allowed.

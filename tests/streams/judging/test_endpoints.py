@@ -98,7 +98,6 @@ async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint()
 async def test_an_endpoint_without_vectors_is_an_outage_and_no_result(
     trouble: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An invalid embedding is retried, and the result has the number of tries."""
     monkeypatch.setattr(module, "PATIENCE", replace(module.PATIENCE, first_wait_seconds=0.01))
     async with fake_openai(trouble, Answer(body=embeddings([1, 0], [-1, 0]))) as server:
         wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}})
@@ -203,7 +202,6 @@ def test_what_cannot_be_asked_is_named(metric: Mapping[str, Any], problem: str) 
 
 
 async def test_the_settings_of_a_metric_name_its_panel() -> None:
-    """A panel of two endpoints with two samples has four votes; other metrics have one judge or code."""
     panel = {"panel": {"endpoints": ["b", "a"], "samples": 2}}
     wanted = settings(NOWHERE, {"tone": panel, "refusal": {}, "speed": {"code": "latency"}})
     async with open_pool(wanted.judge, wanted.judge.endpoints) as pool:
@@ -243,7 +241,6 @@ async def test_the_settings_choose_the_cache(keeps: dict[str, Any], calls: int, 
 
 
 def test_prices_are_those_of_the_settings_else_published_and_unknown_ones_are_logged() -> None:
-    """Once, with the remedy; the offline judge is free."""
     cases: list[tuple[dict[str, Any], float | None, bool]] = [
         ({"usd_per_million_tokens": {"input": 0.1, "output": 0.2}}, 0.1, False),
         ({}, 0.4, False),
@@ -274,7 +271,6 @@ def test_a_budget_in_dollars_needs_known_prices() -> None:
 
 @pytest.mark.parametrize("values", [{}, {"usd_per_million_tokens": {"input": 1, "output": 1}}])
 def test_a_paid_endpoint_needs_a_budget(values: dict[str, Any]) -> None:
-    """Not if it is near or free, or if the settings say that no limit is wanted."""
     with pytest.raises(SettingsError, match=r"judge\.budget: is required, because gpt-4\.1-mini at"):
         check_prices(JudgeSettings(), [endpoint(**values)])
     check_prices(JudgeSettings(), [endpoint(base_url=NOWHERE, **values)])
@@ -299,7 +295,6 @@ def test_a_paid_endpoint_needs_a_budget(values: dict[str, Any]) -> None:
 async def test_options_override_the_environment(
     env: dict[str, str], options: dict[str, str], address: str | None, model: str | None
 ) -> None:
-    """A key alone means OpenAI's address."""
     found = await chosen_endpoint(env, **options)
     assert (found and (found.base_url, found.model)) == (address and (address, model))
     key = None if found is None or found.api_key is None else found.api_key.env
@@ -311,7 +306,6 @@ async def test_options_override_the_environment(
     [(("only",), ""), ((), "0 models (none)"), (("a", "b\x1b"), r"2 models (a, b\x1b)")],
 )
 async def test_the_only_model_is_taken(models: tuple[str, ...], problem: str) -> None:
-    """Several models, or none, are listed with control characters escaped."""
     async with judge_server(lambda _: "", models=models) as server:
         env = {"OPENAI_BASE_URL": server.url}
         if not problem:
@@ -329,7 +323,6 @@ async def test_the_only_model_is_taken(models: tuple[str, ...], problem: str) ->
 
 
 def test_the_flex_tier_is_sent_and_costs_half() -> None:
-    """A service_tier of the parameters takes precedence; the price of a batch is that of its lines."""
     price = {"usd_per_million_tokens": {"input": 2, "output": 10}}
     flex = endpoint(**price, lane={"tier": "flex"})
     dear = endpoint(**price, lane={"tier": "flex", "price_factor": 0.8}, parameters={"service_tier": "auto"})

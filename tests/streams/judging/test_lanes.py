@@ -45,8 +45,6 @@ def settings(**metrics: Any) -> Settings:
 
 
 class Written:
-    """An output that keeps what is written, and refuses what is too large."""
-
     def __init__(self) -> None:
         self.records: list[tuple[str, dict[str, bytes]]] = []
         self.is_too_small = False
@@ -61,8 +59,6 @@ class Written:
 
 
 class Lanes:
-    """The tasks of one worker with a lane at the first endpoint, in which no batch has a reply."""
-
     def __init__(self) -> None:
         wanted = settings()
         metrics = build_metrics(wanted)
@@ -123,7 +119,6 @@ async def test_only_live_tasks_of_a_metric_whose_first_endpoint_has_batches_wait
 
 
 async def test_a_task_goes_to_the_waiting_ones_and_back() -> None:
-    """With its place; back if it has waited too long, or if its metric has no batches any more."""
     lanes = Lanes()
     await lanes.agent.handle(record(), "coverage")
     await lanes.agent.handle_in_batch(record(timestamp=time.time() - lanes.options.longest_seconds - 1))

@@ -21,7 +21,6 @@ def entry(worker: str, *, held: int = 0, ask: int = 0, limit: int = 100) -> Entr
 
 
 def test_the_order_of_the_log_decides() -> None:
-    """An ask is granted as far as there is room where it stands; what is given back can be granted again."""
     ledger = Ledger()
     assert ledger.apply(entry("a", ask=70)) == 70
     assert ledger.apply(entry("b", ask=70)) == 30
@@ -112,7 +111,6 @@ class Group:
 
     @property
     def used(self) -> int:
-        """Calls made and in flight, those of killed workers included."""
         return self.gone + sum(one.used for one in self.judges)
 
     def kill(self, number: int) -> None:
@@ -159,7 +157,6 @@ STEPS = st.lists(
 @settings(max_examples=150, derandomize=True)
 @given(STEPS, st.sampled_from([1, 2, 3, 5, 6 * LEASE]))
 def test_what_can_be_spent_never_exceeds_the_limit(steps: list[tuple[str, int, int]], limit: int) -> None:
-    """However workers are killed, suspended and late, and the log is compacted, the limit on calls holds."""
     group = Group(3, limit)
     for what, number, count in steps:
         group.do(what, number, count)
@@ -212,7 +209,6 @@ def test_an_entry_that_was_written_twice_is_no_answer_to_the_next() -> None:
 
 @pytest.mark.parametrize("number", [1, 3, 6])
 def test_all_is_spent_but_for_the_leases_of_the_killed(number: int) -> None:
-    """Workers that go on spend the limit; each of three killed ones takes at most a lease with it."""
     limit = 2_000
     group = Group(number, limit)
     for turn in range(10 * limit):

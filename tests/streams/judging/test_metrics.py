@@ -37,7 +37,6 @@ WORDS = "tests.judge.metrics.code.functions:words"
     ],
 )
 def test_a_code_metric_needs_few_settings(given: dict[str, Any], scale: tuple[float, float]) -> None:
-    """Its range is the check's or the settings'."""
     metric = build_metric("own", MetricSettings.model_validate(given))
     assert (metric.mode, metric.score_range) == ("code", scale)
 
@@ -78,7 +77,6 @@ def test_what_cannot_be_built_is_named(given: dict[str, Any], problem: str) -> N
 
 
 def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
-    """Another schema is another scoring version."""
     file = tmp_path / "schema.json"
     versions = []
     for text in ('{"type": "object"}', '{"type": "array"}'):
@@ -101,7 +99,6 @@ def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
 def test_a_prefix_too_short_for_a_prompt_cache_is_noted(
     tmp_path: Path, examples: int, host: str, note: str | None
 ) -> None:
-    """`config check` says where a provider caches nothing, and whether a longer prefix would pay."""
     pack = tmp_path / "pack.yaml"
     pack.write_text(f"- role: system\n  content: '{'1' * examples}'\n- role: user\n  content: '{{answer}}'\n")
     price = {"input": 4, "cached": 1, "output": 8}

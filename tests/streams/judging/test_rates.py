@@ -96,7 +96,6 @@ def test_steps_are_coarse_and_stay() -> None:
 
 
 def test_few_verdicts_are_shrunk_to_all() -> None:
-    """Spread and price of a stratum without verdicts are those of all; before any, spreads are equal."""
     assert figures(("a", "b"), {}, 0.01) == {"a": (0.01, 1.0), "b": (0.01, 1.0)}
     tallies = {name: Tally() for name in "ab"}
     for number in range(1_001):
@@ -122,8 +121,6 @@ def test_a_burst_is_seen_within_a_minute_or_two_and_noise_is_not() -> None:
 
 @dataclass
 class Group:
-    """Workers of a group with one log and one clock."""
-
     limit: float = 8_640
     now: datetime = MIDNIGHT
     spent: float = 0.0
@@ -187,7 +184,6 @@ def test_workers_publish_one_policy_and_the_next_one_goes_on() -> None:
 
 
 def test_an_event_is_decided_by_the_rates_of_its_time() -> None:
-    """Also when it is read again after the rates have changed; a policy has its name by its rates alone."""
     group = Group()
     rates = group.join("a")
     group.run(50, default=20, gold=5)

@@ -215,7 +215,6 @@ async def test_calls_share_a_connection_and_have_the_sdks_headers(base: str, ask
 
 
 async def test_a_compressed_reply_is_refused() -> None:
-    """A reply in an encoding that was not asked for is unreadable, whatever its size."""
     packed = {"body": gzip.compress(completion()), "headers": {"Content-Encoding": "gzip"}}
     async with asking("/v1", [], **packed) as chat:
         with pytest.raises(JudgeUnavailableError, match="compressed"):

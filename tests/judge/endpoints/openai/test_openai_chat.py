@@ -153,7 +153,6 @@ async def test_a_closed_port_is_unavailable() -> None:
 
 
 async def test_too_few_file_descriptors_are_named(request: pytest.FixtureRequest) -> None:
-    """An endpoint for which no socket is left is not reported as down."""
     async with chat_with(Answer(b"{}")) as (chat, fake):
         request.getfixturevalue("no_descriptors")
         with pytest.raises(JudgeUnavailableError, match="cannot be asked: this process has too many open"):
@@ -254,7 +253,6 @@ async def test_a_refused_response_format_is_weakened_and_remembered(
 
 @pytest.mark.parametrize("status", [400, 422])
 async def test_a_refused_default_temperature_is_left_out(status: int) -> None:
-    """It is asked again without it, and later calls omit it; a configured one has precedence."""
     message = "Unsupported value: 'temperature' does not support 0.0 with this model."
     refusal = {"error": {"message": message, "code": "unsupported_value", "param": "temperature"}}
     refused = Answer(json.dumps(refusal).encode(), status=status)
