@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,12 +11,30 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+from judge.endpoints.lane import BatchRecord
+from judge.endpoints.pool import EndpointPool
 from judge.evaluate.prices import ModelPrice, PriceTable
-from schemas import JudgeTask, Scored, Source, Suspicion, Usage
+from schemas import JudgeTask, Scored, Source, Suspicion, Usage, result_id
+from streams.errors import TooLargeError
 from streams.judging.agent import MIN_RESULTS, CitationWatch, JudgeAgent, JudgeWatch
 from streams.judging.budget import Spending
+from streams.judging.endpoints import judge_endpoints, metric_judges, open_pool
+from streams.judging.lanes import (
+    WAITING_BATCHES,
+    BatchTasks,
+    BatchTopic,
+    batch_options,
+    is_fast,
+    waiting_limit,
+)
+from streams.judging.metrics import build_metrics
 from streams.kafka.output import Output
+from streams.kafka.reader import TopicBatch
+from streams.kafka.record import Record
+from streams.settings.broker import TopicSettings
 from streams.settings.judge import BudgetSettings
+from streams.settings.tree import Settings
+from streams.telemetry.exposition import PartitionState, partition_families
 from streams.telemetry.instruments import Metrics
 from tests.streams.records import Outbox
 from tests.streams.results import START, scored, task_of
@@ -138,3 +159,135 @@ def test_tokens_are_priced_and_what_no_result_carries_is_booked() -> None:
     assert registry.get_sample_value("judgestream_judge_cost_usd_total", labels) == 0.004
     assert registry.get_sample_value("judgestream_judge_tokens_total", {**labels, "kind": "input"}) == 2_000
     assert booked == [0.002, None]
+
+
+# Tasks that wait for a batch
+
+TASK = task_of(scored(1, 3, metric="coverage"))
+PANEL = {"panel": {"samples": 3}}
+LANE = {"batch": {"fast_share": 0}}
+
+
+def settings(**metrics: Any) -> Settings:
+    endpoint = {"name": "a", "base_url": "http://127.0.0.1:9/v1", "model": "offline-rules-1", "lane": LANE}
+    plain = {**endpoint, "name": "b", "lane": None}
+    metrics = metrics or {"coverage": {}, "relevance": {"endpoints": ["b", "a"]}, "refusal": PANEL}
+    return Settings.model_validate({"judge": {"endpoints": [endpoint, plain]}, "metrics": metrics})
+
+
+class Written:
+    def __init__(self) -> None:
+        self.records: list[tuple[str, dict[str, bytes]]] = []
+        self.is_too_small = False
+
+    async def write(self, topic: str, *, headers: list[tuple[str, bytes]], **_: Any) -> None:
+        if self.is_too_small:
+            raise TooLargeError("too large")
+        self.records.append((topic, dict(headers)))
+
+    def passed(self, topic: str) -> None:
+        assert topic
+
+
+class Lanes:
+    def __init__(self) -> None:
+        wanted = settings()
+        metrics = build_metrics(wanted)
+        self.pool: EndpointPool = open_pool(wanted.judge, judge_endpoints(wanted.judge, {}))
+        options = batch_options(wanted.judge.endpoints[0], wanted.judge)
+        assert options is not None
+        self.options = options
+        self.pool.endpoints[0].lane = cast("Any", SimpleNamespace(options=options, endpoint="a"))
+        self.output, self.suspected = Written(), list[tuple[str, str]]()
+        judges = metric_judges(self.pool, metrics, wanted.metrics)
+
+        def suspicious(task: JudgeTask) -> bool:
+            return (task.metric, task.labels.get("tenant", "")) in self.suspected
+
+        self.tasks = BatchTasks(judges, cast("Any", self.output), TopicSettings(), suspicious)
+        self.agent = JudgeAgent(
+            judges=judges,
+            output=cast("Any", self.output),
+            spending=Spending(BudgetSettings()),
+            citations=CitationWatch([]),
+            batches=self.tasks,
+        )
+
+    def takes(self, task: JudgeTask = TASK, *headers: tuple[str, bytes]) -> bool:
+        return self.tasks.takes(task, record(task, headers=headers))
+
+
+def record(task: JudgeTask = TASK, *, timestamp: float | None = None, **given: Any) -> Record:
+    at = time.time() if timestamp is None else timestamp
+    place: dict[str, Any] = {"topic": f"judge.tasks.{task.metric}", "partition": 2, "offset": 7}
+    value = task.model_dump_json().encode()
+    return Record(**place | {"timestamp": at, "key": b"k", "value": value} | given)
+
+
+def test_each_stratum_has_the_stated_share_at_once_whatever_its_rate() -> None:
+    """It depends on the event and metric alone. 4,000 events a stratum: within 4 standard errors (0.025)."""
+    found: Counter[tuple[str, bool]] = Counter()
+    for number in range(8_000):
+        name = result_id(topic="qa.events", event_id=f"e{number}", metric="coverage", replay_id=None)
+        task = TASK.model_copy(update={"result_id": name})
+        found["even" if number % 2 else "odd", is_fast(task, 0.2)] += 1
+        assert is_fast(task, 1)
+        assert not is_fast(task, 0)
+        assert is_fast(task, 0.3) or not is_fast(task, 0.2)
+    for stratum in ("even", "odd"):
+        assert found[stratum, True] / 4_000 == pytest.approx(0.2, abs=0.025)
+
+
+async def test_only_live_tasks_of_a_metric_whose_first_endpoint_has_batches_wait() -> None:
+    lanes = Lanes()
+    assert lanes.takes()
+    others = [TASK.model_copy(update={"metric": metric}) for metric in ("relevance", "refusal", "unknown")]
+    assert not any(map(lanes.takes, (*others, TASK.model_copy(update={"replay_id": "burst-1"}))))
+    assert not lanes.takes(TASK, ("judge_at_once", b"1"))
+    lanes.suspected.append(("coverage", "a"))
+    assert lanes.takes(TASK.model_copy(update={"labels": {"tenant": "b"}}))
+    assert not lanes.takes(TASK.model_copy(update={"labels": {"tenant": "a"}}))
+
+
+async def test_a_task_goes_to_the_waiting_ones_and_back() -> None:
+    lanes = Lanes()
+    await lanes.agent.handle(record(), "coverage")
+    await lanes.agent.handle_in_batch(record(timestamp=time.time() - lanes.options.longest_seconds - 1))
+    await lanes.agent.handle_in_batch(record(TASK.model_copy(update={"metric": "relevance"})))
+    written = [(topic, *set(headers) - {"result_id"}) for topic, headers in lanes.output.records]
+    assert written == [
+        ("qa.batch-tasks", "task_place"),
+        ("judge.tasks.coverage", "judge_at_once"),
+        ("judge.tasks.relevance", "judge_at_once"),
+    ]
+    (_, headers), *_ = lanes.output.records
+    kept = record(topic="qa.batch-tasks", headers=(("task_place", headers["task_place"]),))
+    source = lanes.tasks.source(scored(1, 3, metric="coverage"), kept)
+    assert source is not None
+    assert (source.topic, source.partition, source.offset) == ("judge.tasks.coverage", 2, 7)
+    lanes.output.is_too_small = True
+    assert not await lanes.tasks.put(TASK, record())
+
+
+def test_the_log_passes_on_what_is_a_batch() -> None:
+    """Not other partitions, records without a key or damaged ones; a tombstone deletes."""
+    heard: list[tuple[str, BatchRecord | None]] = []
+    log = BatchTopic(cast("Any", None), cast("Any", None), "qa.batches")
+    log.lanes.append(cast("Any", SimpleNamespace(heard=lambda *given: heard.append(given))))
+    batch = {"key": "k", "endpoint": "a", "ids": ["1"], "created_at": 5.0, "batch_id": ""}
+    value = str(batch).replace("'", '"').encode()
+    given: list[dict[str, Any]] = [{}, {"partition": 1}, {"key": None}, {"value": b"{"}, {"value": None}]
+    records = [replace(record(), **{"partition": 0, "value": value, **one}) for one in given]
+    log._take(TopicBatch(records, {}, 0))
+    assert [(key, one if one is None else one.ids) for key, one in heard] == [("k", ("1",)), ("k", None)]
+
+
+def test_tasks_that_wait_are_bounded_and_no_lag_within_their_time() -> None:
+    wanted = settings()
+    assert waiting_limit(wanted.judge).records == WAITING_BATCHES * 500
+    state = PartitionState("qa.batch-tasks", 0, 9, 1000.0, 9, 0)
+    assert state.beyond(0.0, 5000) is state
+    for now, lag, age in ((1500, None, 0), (2100, 9, 100)):
+        lags, _, ages = partition_families([state.beyond(1000, now)], now)
+        assert [one.value for one in lags.samples] == ([] if lag is None else [lag])
+        assert [one.value for one in ages.samples] == [age]
