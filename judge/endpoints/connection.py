@@ -78,12 +78,9 @@ def _open_client(**options: Any) -> Any:
 
 
 def _with_connector(transport: Any) -> Any:
-    limits = transport.limits
-    transport.client = aiohttp.ClientSession(
-        connector=_Connector(
-            limit=limits.max_connections, keepalive_timeout=limits.keepalive_expiry, ssl=transport.ssl_context
-        )
-    )
+    most, seconds = transport.limits.max_connections, transport.limits.keepalive_expiry
+    connector = _Connector(limit=most, keepalive_timeout=seconds, ssl=transport.ssl_context)
+    transport.client = aiohttp.ClientSession(connector=connector)
     return transport
 
 

@@ -210,13 +210,9 @@ class OpenAIChat:
             raise refusal from error
         if request.response_schema is not None:
             self._accepted(response_format)
+        model, limits = completion.model or self.model, rate_limits(headers)
         answer = ChatReply(
-            text=completion.text,
-            model=completion.model or self.model,
-            usage=completion.usage,
-            seconds=seconds,
-            limits=rate_limits(headers),
-            system_fingerprint=completion.system_fingerprint,
+            completion.text, model, completion.usage, seconds, limits, completion.system_fingerprint
         )
         stopped = self._stopped(completion, request)
         if stopped is not None:

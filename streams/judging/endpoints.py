@@ -204,19 +204,10 @@ def open_pool(
             )
         )
     observer = observer or EndpointObserver()
-    return EndpointPool(
-        opened,
-        JudgingOptions(
-            max_in_flight=judge.max_in_flight,
-            patience=replace(
-                PATIENCE, timeout_seconds=judge.timeout_seconds, confirm_seconds=confirm_seconds
-            ),
-            max_output_tokens=judge.max_output_tokens,
-        ),
-        prices=prices,
-        cache=open_cache(judge.cache, observer.cache_failed) if cached else None,
-        observer=observer,
-    )
+    patience = replace(PATIENCE, timeout_seconds=judge.timeout_seconds, confirm_seconds=confirm_seconds)
+    options = JudgingOptions(judge.max_in_flight, patience, judge.max_output_tokens)
+    cache = open_cache(judge.cache, observer.cache_failed) if cached else None
+    return EndpointPool(opened, options, prices=prices, cache=cache, observer=observer)
 
 
 def metric_judges(

@@ -114,13 +114,10 @@ class BatchTasks:
         output: Output,
         topics: TopicSettings,
         suspicious: Callable[[JudgeTask], bool],
-        *,
-        now: Callable[[], float] = time.time,
     ) -> None:
         found = {name: judge for name, judge in judges.items() if isinstance(judge, RetryingJudge)}
         self.judges = {name: judge for name, judge in found.items() if judge.lane is not None}
-        self._output, self._topics = output, topics
-        self._suspicious, self._now = suspicious, now
+        self._output, self._topics, self._suspicious = output, topics, suspicious
 
     def takes(self, task: JudgeTask, record: Record) -> bool:
         """Return whether a task on its metric's topic may wait: no replay, and not in the fast share."""
@@ -132,7 +129,7 @@ class BatchTasks:
     def is_late(self, task: JudgeTask, record: Record) -> bool:
         """Return whether a task has waited so long, in the topic, that it is to be judged at once."""
         options, at = self._options(task), record.timestamp
-        return options is not None and at is not None and self._now() - at > options.longest_seconds
+        return options is not None and at is not None and time.time() - at > options.longest_seconds
 
     def _options(self, task: JudgeTask) -> BatchOptions | None:
         judge = self.judges.get(task.metric)

@@ -134,11 +134,9 @@ def build_metrics(settings: Settings) -> dict[str, Metric]:
 
 def beyond_offline_rules(metrics: Mapping[str, Metric]) -> list[str]:
     """Return the metrics that the offline judge cannot judge, each with the reason."""
-    return [
-        f"{name}: compares two answers, which needs a language model, not the offline rules"
-        for name, metric in metrics.items()
-        if metric.scoring_version.startswith(PAIRWISE)
-    ]
+    pairs = [name for name, one in metrics.items() if one.scoring_version.startswith(PAIRWISE)]
+    why = "compares two answers, which needs a language model, not the offline rules"
+    return [f"{name}: {why}" for name in pairs]
 
 
 def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
