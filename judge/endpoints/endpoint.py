@@ -56,14 +56,12 @@ class Endpoint:
         self._pool = pool
         self._clock = pool.clock
         self.histories: dict[str, CallHistory] = defaultdict(CallHistory)
-        """The latest outcomes by metric."""
         self.breaker = Breaker(patience.breaker_failures, patience.longest_breaker_seconds, pool.chance)
         self.limiter = Limiter(options, pool)
         self.judges: dict[str, Evaluator] = {}
         """Evaluators by metric name; they judge the neutral event."""
         self.lane: BatchLane | None = None
         self.trouble: str | None = None
-        """Why it is down; None while it is up."""
         self.misconfigured: str | None = None
         """Its configuration error, if it has never answered and refuses neutral events."""
         self._remedy = ""

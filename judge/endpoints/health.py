@@ -59,7 +59,6 @@ class Breaker:
         self._pause_seconds = min(FIRST_PAUSE_SECONDS, longest_pause_seconds)
         self.is_open = False
         self.next_try_at = 0.0
-        """While open: earliest time of the next probe."""
 
     def answered(self) -> None:
         self._in_a_row = 0

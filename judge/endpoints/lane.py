@@ -43,7 +43,6 @@ SEND_FACTOR: Final = 6.0
 TAKE_OVER_FACTOR: Final = 8.0
 """Both in time limits of a call."""
 FINAL: Final = frozenset({"completed", "failed", "expired", "cancelled"})
-"""A batch's states in which nothing more comes."""
 CANCEL_SECONDS: Final = 900.0
 """How long a cancelled batch may take to end; providers state 10 minutes."""
 KEPT_SECONDS: Final = 3600.0
@@ -84,7 +83,6 @@ class BatchOptions:
     fast_share: float
     """Share of the events that are to be asked singly."""
     call_seconds: float
-    """Time limit of a call."""
     price_factor: float = 0.5
 
     @property
@@ -134,7 +132,6 @@ class BatchLane:
         self._clock, self._now = clock, now
         self._waiting: dict[str, _Waiter] = {}
         self._open: dict[str, bytes] = {}
-        """The lines of the next batch."""
         self._opened_at = 0.0
         self._batches: dict[str, _Batch] = {}
         self._holders: dict[str, str] = {}

@@ -31,7 +31,6 @@ HOLD_SECONDS: Final = 60.0
 """Time after a long requested pause in which the concurrency is not raised."""
 LEAST_HOLD_SECONDS: Final = 10.0
 LONGEST_PAUSE_SECONDS: Final = 900.0
-"""Upper limit of a requested pause."""
 _NEVER: Final = float("inf")
 
 

@@ -7,7 +7,6 @@ call continues with a weaker format or without it, and later calls do the same.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -35,6 +34,7 @@ from judge.endpoints.payloads import (
     NoCompletionError,
     RequestWriter,
     ResponseFormat,
+    loaded,
     read_completion,
     read_cosine,
 )
@@ -55,7 +55,6 @@ _log = logging.getLogger(__name__)
 
 OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
 MAX_REPLY_BYTES: Final = 2 * 1024 * 1024
-"""Limit of a reply; a verdict needs a few kilobytes."""
 
 _MEDIA_TYPES = frozenset({
     "application/json", "application/octet-stream", "application/problem+json", "application/xml",
@@ -195,7 +194,8 @@ class OpenAIChat:
         schema_sent = request.response_schema is not None and response_format is not ResponseFormat.PLAIN
         status, headers, body = response
         if not is_success(status):
-            raise self._refusal(headers, status, _error_body(body), schema_sent=schema_sent)
+            text = body.decode("utf-8", "replace").strip()
+            raise self._refusal(headers, status, loaded(text) or text, schema_sent=schema_sent)
         try:
             completion = (read_cosine if request.embeds else read_completion)(body)
         except NoCompletionError as error:
@@ -260,14 +260,6 @@ class OpenAIChat:
     def _heard(self, words: str) -> None:
         self.said = words
         _log.debug("judge endpoint %s said [foreign text, cut]: %s", self.endpoint, quoted(words))
-
-
-def _error_body(content: bytes) -> object:
-    text = content.decode("utf-8", "replace").strip()
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _paid(reply: ChatReply) -> ChatReply | None:

@@ -119,7 +119,6 @@ class Attempt:
     used: list[tuple[str, Usage]] = field(default_factory=list)
     """Endpoint and reported tokens of each call."""
     trials: dict[str, Trial] = field(default_factory=dict)
-    """Failures by endpoint."""
     avoided: set[str] = field(default_factory=set)
     """Endpoints to ask only if no other is available."""
     pauses: int = 0
@@ -127,9 +126,7 @@ class Attempt:
     """Calls of the current round: one run of the evaluator at one endpoint."""
     round_seconds: float = 0.0
     round_used: int = 0
-    """Calls of the current round that used tokens."""
     round_sent_at: float = 0.0
-    """When the first call of the current round was sent."""
     stalled: bool = False
     """Whether the last call ended late because this process was stopped."""
 

@@ -129,7 +129,6 @@ def _with_instruction(messages: tuple[ChatMessage, ...], instruction: str | None
 # Replies
 
 MAX_TOKENS: Final = 1_000_000_000
-"""Cap of reported token counts; more than any context window."""
 
 
 class NoCompletionError(Exception):
@@ -155,7 +154,7 @@ class Completion:
 
 
 def read_completion(raw: bytes) -> Completion:
-    body = _fields(_loaded(raw))
+    body = _fields(loaded(raw))
     choices = body.get("choices")
     choice = _fields(choices[0]) if isinstance(choices, list) and choices else {}
     message = choice.get("message")
@@ -171,7 +170,8 @@ def read_completion(raw: bytes) -> Completion:
     )
 
 
-def _loaded(raw: bytes) -> Any:
+def loaded(raw: bytes | str) -> Any:
+    """Return decoded JSON; None if it is none."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -265,7 +265,7 @@ def is_about_another(text: str, reply: str) -> bool:
 
 def read_cosine(raw: bytes) -> Completion:
     """Parse a reply with two vectors; the text is their cosine, as `{"cosine": 0.83, "dimensions": 1536}`."""
-    body = _fields(_loaded(raw))
+    body = _fields(loaded(raw))
     data = body.get("data")
     if not isinstance(data, list):
         raise _no_completion(raw, body)

@@ -63,7 +63,6 @@ class EndpointPool:
         self._prices = prices
         self._cache = cache
         self.in_flight = 0
-        """Concurrent calls over all endpoints."""
         self.endpoints = tuple(Endpoint(one, self) for one in endpoints)
         self._processes: list[limited.MetricProcess] = []
         self._used_lists: list[tuple[Endpoint, ...]] = []

@@ -106,7 +106,6 @@ class Batch:
     notice: Callable[[str | None], None] | None = None
     """Is told why no endpoint is available while the batch waits, and None when one is again."""
     end: End = "done"
-    """Why the last run ended."""
     trouble: str | None = None
     """Why no endpoint is available, if that ended it."""
     _pending: deque[asyncio.Task[Outcome]] = field(default_factory=deque)

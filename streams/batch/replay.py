@@ -39,7 +39,6 @@ _log = structlog.stdlib.get_logger(__name__)
 OUTAGE_SECONDS: Final = 120.0
 """A replay ends after an outage of all endpoints for this long; it can be resumed."""
 FINISH_SECONDS: Final = 60.0
-"""Timeout of the calls in flight after a stop."""
 
 
 @dataclass(slots=True)
@@ -50,14 +49,12 @@ class ReplayReport:
     estimate: Estimate
     counted: RecordCounts = field(default_factory=RecordCounts)
     tasks: Counter[str] = field(default_factory=Counter)
-    """Their number by metric."""
     left: int = 0
     """The tasks that had no result before."""
     live: defaultdict[str, dict[str, Seen]] = field(default_factory=lambda: defaultdict(dict))
     now: defaultdict[str, dict[str, Seen]] = field(default_factory=lambda: defaultdict(dict))
     done: set[str] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
-    """All results published by it."""
     spent: Spent = field(default_factory=Spent)
     end: End | None = None
     """Why it ended; None if the user declined."""

@@ -85,7 +85,6 @@ class FileWork:
     reader: EventReader
     source: str
     done: Collection[str] = ()
-    """Ids of the results that exist."""
     texts_kept: TextsKept | None = None
     counted: RecordCounts = field(default_factory=RecordCounts)
     texts: dict[str, Texts] = field(default_factory=dict)

@@ -26,7 +26,6 @@ from streams.telemetry.logs import surprise
 _log = structlog.stdlib.get_logger(__name__)
 
 MIN_RESULTS: Final = 20
-"""Results before the first note."""
 REMEDY: Final = (
     "set metrics.relevance.citation_pattern, or metrics.relevance.without_citations: unscored, or use a "
     "metric without citations"

@@ -72,7 +72,6 @@ class Ledger:
     """What every worker holds of each account, in one period."""
 
     total: Counter[Account] = field(default_factory=Counter)
-    """What all workers hold."""
     _held: dict[Account, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
 
     def apply(self, entry: Entry) -> int:
@@ -161,7 +160,6 @@ class Share:
         self.has_joined = False
         """Whether its first entry has been read, so that it knows all earlier grants."""
         self.wake = asyncio.Event()
-        """Set if there are entries to write."""
         self._shared, self._clock = bool(worker), clock
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
         self._unsent: dict[Account, None] = {}

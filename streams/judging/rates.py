@@ -87,7 +87,6 @@ class Policy:
     day: str = ""
     demand: Demand = field(default_factory=lambda: Demand(datetime.now(UTC)))
     asked: float = 0.0
-    """Money that was asked for on that day."""
 
     @cached_property
     def suffix(self) -> str:
