@@ -24,7 +24,7 @@ from secrets import token_hex
 from typing import Final, Protocol
 
 from judge.chat import ChatReply, ChatRequest
-from judge.endpoints.batch_api import BatchApi, write_line
+from judge.endpoints.connection import BatchApi, write_line
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointObserver
 from judge.endpoints.payloads import is_about_another

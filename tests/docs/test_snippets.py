@@ -35,8 +35,8 @@ from judge.evaluate.evaluator import DEFAULT_REPAIR_ATTEMPTS
 from judge.metric import ScoredOutcome
 from judge.metrics.base import outcome_on, read_scale
 from judge.metrics.coverage import MAX_REFERENCE_BYTES
+from streams.judging.agent import WAITING_BATCHES, WAITING_BYTES
 from streams.judging.endpoints import PATIENCE
-from streams.judging.lanes import WAITING_BATCHES, WAITING_BYTES
 from streams.judging.metrics import build_metric
 from streams.settings.judge import BatchSettings, JudgeSettings, LaneSettings
 from streams.settings.load import load_settings

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from judge.chat import OFFLINE_MODEL, ChatReply, ChatRequest
-from judge.endpoints.batch_api import BatchApi, read_lines, write_line
+from judge.endpoints.connection import BatchApi, read_lines, write_line
 from judge.endpoints.lane import (
     CANCEL_SECONDS,
     KEPT_SECONDS,

@@ -16,17 +16,20 @@ from judge.endpoints.pool import EndpointPool
 from judge.evaluate.prices import ModelPrice, PriceTable
 from schemas import JudgeTask, Scored, Source, Suspicion, Usage, result_id
 from streams.errors import TooLargeError
-from streams.judging.agent import MIN_RESULTS, CitationWatch, JudgeAgent, JudgeWatch
-from streams.judging.budget import Spending
-from streams.judging.endpoints import judge_endpoints, metric_judges, open_pool
-from streams.judging.lanes import (
+from streams.judging.agent import (
+    MIN_RESULTS,
     WAITING_BATCHES,
     BatchTasks,
     BatchTopic,
+    CitationWatch,
+    JudgeAgent,
+    JudgeWatch,
     batch_options,
     is_fast,
     waiting_limit,
 )
+from streams.judging.budget import Spending
+from streams.judging.endpoints import judge_endpoints, metric_judges, open_pool
 from streams.judging.metrics import build_metrics
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicBatch
