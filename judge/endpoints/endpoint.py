@@ -174,8 +174,6 @@ class Endpoint:
         for task in (*self._probes, *self._neutral_calls.values()):
             task.cancel()
 
-    # Calls
-
     async def _complete(self, request: ChatRequest) -> ChatReply:
         try:
             async with asyncio.timeout(self._call_seconds):
@@ -219,8 +217,6 @@ class Endpoint:
             self._model_changed_at = datetime.now(UTC)
             self._pool.observer.model_changed(self.name, self._models[-1], model)
         self._models.append(model)
-
-    # Outages
 
     def _down(self) -> EndpointDownError:
         return EndpointDownError(self.trouble or f"judge endpoint {self.name} is down")
@@ -302,8 +298,6 @@ class Endpoint:
             if isinstance(trouble, JudgeUnavailableError):
                 break  # the other metrics would fail in the same way
         return found
-
-    # The neutral event
 
     async def _neutral_trouble(self, metric: str, kind: str | None) -> JudgeError | None:
         """Return the neutral event's error, None if it differs from the events'; callers share a call."""

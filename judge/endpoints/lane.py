@@ -215,8 +215,6 @@ class BatchLane:
             except Exception as error:  # noqa: BLE001 - all that waits would stand still
                 _log.error("batches of judge endpoint %s: %r; retrying", self.endpoint, error)
 
-    # Sending
-
     def _close_due(self) -> None:
         hurried = [name for name in self._open if self._hurried(self._waiting[name].task)]
         for name in hurried:
@@ -249,8 +247,6 @@ class BatchLane:
             if may_exist and isinstance(error, TimeoutError | JudgeUnavailableError):
                 return  # it is looked for
         await self._log.drop(record.key)
-
-    # Collecting
 
     def _names(self, record: BatchRecord) -> list[str]:
         return [one for one in record.ids if one in self._waiting and self._holders.get(one) == record.key]

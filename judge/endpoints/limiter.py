@@ -203,8 +203,6 @@ class Limiter:
         if self._timer is not None:
             self._timer.cancel()
 
-    # Learning from outcomes
-
     def answered(self, reply: ChatReply | None = None, tokens: float = 0.0) -> None:
         """Update the limits from an answered call; a refusal of the request counts as an answer."""
         self._pauses = 0

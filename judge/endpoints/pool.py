@@ -72,8 +72,6 @@ class EndpointPool:
         for endpoint in self.endpoints:
             self.observer.down(endpoint.name, None)
 
-    # Judges
-
     def judge(
         self, metric: Metric, *, endpoints: Sequence[str] = (), parameters: Mapping[str, Any] | None = None
     ) -> RetryingJudge | Evaluator:
@@ -153,8 +151,6 @@ class EndpointPool:
             self._used_lists.append(endpoints)
         return endpoints
 
-    # Outages
-
     @property
     def trouble(self) -> str | None:
         """Why some metric cannot be judged: all of its endpoints are down."""
@@ -213,8 +209,6 @@ class EndpointPool:
         self.in_flight -= 1
         for endpoint in self.endpoints:
             endpoint.limiter.admit()
-
-    # End
 
     def drain(self, *, close: bool = False) -> None:
         """Cancel queued calls, except of verdicts with a call already sent: a new result would be lost."""

@@ -117,8 +117,6 @@ class Spending:
         self._draining = False
         self._change = asyncio.Event()
 
-    # State
-
     @property
     def deferring(self) -> str | None:
         """Why verdicts wait; None if none does."""
@@ -199,8 +197,6 @@ class Spending:
 
     def _lease(self, account: Account) -> Lease:
         return self.share.lease(account, self._limit(account))
-
-    # Admission
 
     @asynccontextmanager
     async def admitted(

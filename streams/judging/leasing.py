@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -28,6 +29,7 @@ KEPT: Final = timedelta(days=2)
 TICK_SECONDS: Final = 1.0
 
 
+@dataclass
 class Leasing:
     """Reads the log for a worker's spending (and for `rates`), and writes its entries.
 
@@ -36,33 +38,27 @@ class Leasing:
         is_ready: Returns whether the worker has joined its group, so that the producer runs.
     """
 
-    def __init__(
-        self,
-        spending: Spending,
-        reader: TopicReader,
-        output: Output,
-        topic: str,
-        *,
-        writes: bool,
-        is_ready: Callable[[], bool],
-        rates: Rates | None = None,
-    ) -> None:
-        self._rates = rates
-        self._spending, self._reader, self._output, self._topic = spending, reader, output, topic
-        self._writes, self._is_ready = writes, is_ready
-        self._outdated: dict[bytes, None] = {}
-        self._idle_seconds = IDLE_SECONDS
+    spending: Spending
+    reader: TopicReader
+    output: Output
+    topic: str
+    _: KW_ONLY
+    writes: bool
+    is_ready: Callable[[], bool]
+    rates: Rates | None = None
+    _outdated: dict[bytes, None] = field(default_factory=dict)
+    _idle_seconds: float = IDLE_SECONDS
 
     async def read(self) -> None:
-        await self._reader.keep_up(self._topic, self._take)
+        await self.reader.keep_up(self.topic, self._take)
 
     def _take(self, batch: TopicBatch) -> None:
         for record in batch.records:
             if record.partition == PARTITION:
-                self._spending.heard(self._entry(record), record.offset)
+                self.spending.heard(self._entry(record), record.offset)
 
     def _entry(self, record: Record) -> Entry | None:
-        if self._rates is not None and self._rates.heard(record.key, record.value):
+        if self.rates is not None and self.rates.heard(record.key, record.value):
             return None
         if record.value is None or speaks_of_rates(record.key):
             return None
@@ -77,12 +73,12 @@ class Leasing:
 
     async def write(self) -> None:
         """Write entries as they are due, until cancelled."""
-        share = self._spending.share
-        while not self._is_ready():  # noqa: ASYNC110 - Faust has no event for it
+        share = self.spending.share
+        while not self.is_ready():  # noqa: ASYNC110 - Faust has no event for it
             await asyncio.sleep(TICK_SECONDS / 5)
-        self._spending.sample()  # begins the day
+        self.spending.sample()  # begins the day
         first = share.joining()
-        await self._put([(first.key, first.value)] if self._writes else [])
+        await self._put([(first.key, first.value)] if self.writes else [])
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(share.wake.wait(), TICK_SECONDS)
@@ -93,12 +89,12 @@ class Leasing:
                 _log.error("leases cannot be written; retrying", error=repr(error), where=where(error))
 
     async def _write_due(self) -> None:
-        self._spending.sample()
-        entries = self._spending.share.entries(idle_seconds=self._idle_seconds)
+        self.spending.sample()
+        entries = self.spending.share.entries(idle_seconds=self._idle_seconds)
         await self._put([(entry.key, entry.value) for entry in entries])
-        if self._rates is not None:
-            await self._put(self._rates.due())
-        if self._writes and self._outdated:
+        if self.rates is not None:
+            await self._put(self.rates.due())
+        if self.writes and self._outdated:
             outdated, self._outdated = self._outdated, {}
             await self._put([(key, None) for key in outdated])
 
@@ -107,8 +103,8 @@ class Leasing:
         self._idle_seconds = 0.0
         with suppress(TimeoutError):
             async with asyncio.timeout(2.0):
-                while self._spending.share.holds_more:
-                    self._spending.share.wake.set()
+                while self.spending.share.holds_more:
+                    self.spending.share.wake.set()
                     await asyncio.sleep(TICK_SECONDS / 20)
         self._idle_seconds = IDLE_SECONDS
 
@@ -116,4 +112,4 @@ class Leasing:
         """Write records; an account's entries do not overtake each other, as one is on its way at most."""
         async with asyncio.TaskGroup() as tasks:
             for key, value in records:
-                tasks.create_task(self._output.write(self._topic, key=key, value=value, partition=PARTITION))
+                tasks.create_task(self.output.write(self.topic, key=key, value=value, partition=PARTITION))

@@ -170,8 +170,6 @@ class Rates:
         self._reported_at = self._published_at = 0.0
         self._unsent: dict[str, _Record] = {}
 
-    # Of events and verdicts
-
     def in_force(self, timestamp: float | None, stratum: str) -> tuple[Fraction, str]:
         """Return the part of a stratum's configured rate, and the policy's suffix, for an event's time."""
         at = self._now().timestamp() if timestamp is None else timestamp
@@ -198,8 +196,6 @@ class Rates:
 
     def rate(self, stratum: str) -> float:
         return self.most[stratum] * float(self.in_force(None, stratum)[0])
-
-    # The log
 
     def heard(self, key: bytes | None, value: bytes | None) -> bool:
         """Take the log's next record; return whether it is one of these."""
@@ -278,8 +274,6 @@ class Rates:
         keys = [("policy", f"{one.since:.3f} {one.worker}") for one in old]
         keys += [("report", one.worker) for one in gone]
         return [(json.dumps(key).encode(), None) for key in keys]
-
-    # The next policy
 
     def _steps(self, now: float, before: Mapping[str, int]) -> dict[str, int]:
         known = self._figures()
