@@ -1,7 +1,4 @@
-"""Whether an endpoint is up, and whether it or an event causes a failure. Pure.
-
-Time (seconds of any monotonic clock) and randomness are arguments.
-"""
+"""Whether an endpoint is up, and whether it or an event causes a failure. Pure: time is an argument."""
 
 from __future__ import annotations
 

@@ -107,12 +107,7 @@ class _Batch:
 
 
 class BatchLane:
-    """Gathers requests into batches, and passes their replies on.
-
-    Args:
-        hurried: Whether a task that is not sent yet must be judged at once after all.
-        now: Returns seconds since the epoch, which other processes compare.
-    """
+    """Gathers requests into batches; `hurried`: an unsent task must be judged at once after all."""
 
     def __init__(
         self,

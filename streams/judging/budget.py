@@ -89,7 +89,6 @@ class Spending:
     Args:
         sampling: The limit of `sampling.budget`, of which a verdict is one call, whatever it took.
         worker: Its id in the log that grants leases, whose records `heard` gets; "": it holds all.
-        now: Returns the time, in UTC.
     """
 
     def __init__(

@@ -31,12 +31,7 @@ TICK_SECONDS: Final = 1.0
 
 @dataclass
 class Leasing:
-    """Reads the log for a worker's spending (and for `rates`), and writes its entries.
-
-    Args:
-        writes: Whether the worker judges; another one only reads what is spent.
-        is_ready: Returns whether the worker has joined its group, so that the producer runs.
-    """
+    """Reads the log for a worker's spending (and for `rates`), and writes its entries."""
 
     spending: Spending
     reader: TopicReader
@@ -44,7 +39,9 @@ class Leasing:
     topic: str
     _: KW_ONLY
     writes: bool
+    """Whether the worker judges; another one only reads what is spent."""
     is_ready: Callable[[], bool]
+    """Whether the worker has joined its group, so that the producer runs."""
     rates: Rates | None = None
     _outdated: dict[bytes, None] = field(default_factory=dict)
     _idle_seconds: float = IDLE_SECONDS

@@ -136,12 +136,7 @@ def _record(kind: str, name: str, value: object) -> _Record:
 
 
 class Rates:
-    """What one worker knows of the group's rates.
-
-    Args:
-        most: The configured rate of each stratum that has one above 0.
-        limit: The day's money, in dollars or verdicts; `spent` returns what of it is spent.
-    """
+    """What one worker knows of the group's rates; `most` is each stratum's configured one, above 0."""
 
     def __init__(
         self,
