@@ -75,8 +75,6 @@ class BatchLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """When a batch is sent and given up."""
-
     close_after_seconds: float
     give_up_after_seconds: float
     max_requests: int
@@ -87,7 +85,6 @@ class BatchOptions:
 
     @property
     def longest_seconds(self) -> float:
-        """How long a request may wait by design."""
         return self.close_after_seconds + self.give_up_after_seconds + CANCEL_SECONDS
 
 

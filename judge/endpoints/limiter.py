@@ -142,7 +142,6 @@ class Limiter:
         self._timer_at = 0.0
 
     def estimate(self, request: ChatRequest) -> float:
-        """Return the estimated tokens of a call; 0 if the endpoint has no token limit."""
         if self._tokens.per_minute is None:
             return 0.0
         chars = sum(len(message.content) for message in request.messages)

@@ -233,7 +233,6 @@ class OpenAIChat:
             )
 
     def _stopped(self, completion: Completion, request: ChatRequest) -> EventError | None:
-        """Return the error for a completion without a verdict; None if there may be one."""
         if completion.refusal:
             self._heard(completion.refusal[:MAX_MESSAGE_CHARS])
             return EventError("content_refused", f"judge {self.model} refused to judge it")
@@ -263,7 +262,6 @@ class OpenAIChat:
 
 
 def _paid(reply: ChatReply) -> ChatReply | None:
-    """Return the reply if it used tokens, else None."""
     return reply if reply.usage != Usage() else None
 
 
@@ -281,7 +279,6 @@ def _host(endpoint: str, base_url: str) -> str:
 
 
 def _media_type(headers: Mapping[str, str]) -> str:
-    """Return a body's media type if it is a known one, else a description."""
     given = headers.get("content-type", "")
     name = given.partition(";")[0].strip().lower()
     return name if name in _MEDIA_TYPES else ("another content type" if given else "no content type")

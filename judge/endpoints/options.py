@@ -112,8 +112,6 @@ class EndpointObserver:
 
 @dataclass(slots=True)
 class Attempt:
-    """Calls, tokens and failures of one task; created per task and passed to every call."""
-
     calls: int = 0
     """Calls sent, failed ones included."""
     used: list[tuple[str, Usage]] = field(default_factory=list)

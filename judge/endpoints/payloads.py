@@ -117,7 +117,6 @@ def _form(
 
 
 def _with_instruction(messages: tuple[ChatMessage, ...], instruction: str | None) -> tuple[ChatMessage, ...]:
-    """Return the messages with the instruction at the end of the system turn, added if missing."""
     if instruction is None:
         return messages
     if messages and messages[0].role == "system":
@@ -143,8 +142,6 @@ class NoCompletionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The first choice of a completion; `refusal` is empty if there is none."""
-
     text: str
     refusal: str
     finish_reason: str | None
@@ -215,7 +212,6 @@ def _said(message: dict[str, Any]) -> str:
 
 
 def _text(content: Any) -> str:
-    """Return a message's text; some servers send it in parts."""
     if isinstance(content, list):
         parts = (_fields(part).get("text") for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
@@ -236,7 +232,6 @@ def _whole_number(digits: str) -> int:
 
 
 def _count(value: Any) -> int:
-    """Return a token count between 0 and `MAX_TOKENS`, so that sums cannot overflow."""
     is_number = isinstance(value, int | float) and math.isfinite(value)
     return int(min(max(0, value), MAX_TOKENS)) if is_number else 0
 

@@ -280,7 +280,6 @@ class Replay:
                 yield item
 
     def _holds(self, place: Any) -> bool:
-        """Return whether a record, or its place, is in the time range."""
         start, end = self._range.get(place.partition, (0, 0))
         return bool(start <= place.offset < end)
 

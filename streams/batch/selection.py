@@ -42,8 +42,6 @@ Inside: TypeAlias = Callable[[Record], bool]
 
 @dataclass(slots=True)
 class RecordCounts:
-    """What became of records, or of the lines of a file."""
-
     records: int = 0
     sampled: int = 0
     """Events that become tasks."""

@@ -300,8 +300,6 @@ class JudgeAgent:
 
 @dataclass(slots=True)
 class JudgeWatch(EndpointObserver):
-    """Records calls and outages of a worker's endpoints, as metrics, log lines and spending."""
-
     counts: Metrics
     prices: PriceTable
     book: Callable[[float | None], None]

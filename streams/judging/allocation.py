@@ -29,8 +29,6 @@ LONGEST_MEAN: Final = 1_000.0
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """What decides a stratum's part of the money."""
-
     demand: float
     """Verdicts a second if all events below the configured rate were judged."""
     price: float = 1.0

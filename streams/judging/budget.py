@@ -118,7 +118,6 @@ class Spending:
 
     @property
     def deferring(self) -> str | None:
-        """Why verdicts wait; None if none does."""
         names = sorted(cap for cap, waiting in self._waiting.items() if waiting)
         if not names:
             return None

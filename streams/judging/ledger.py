@@ -39,8 +39,6 @@ class Account(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a worker writes about an account."""
-
     period: str
     """The day, in ISO form."""
     worker: str
@@ -69,8 +67,6 @@ def parse_entry(value: bytes) -> Entry:
 
 @dataclass(slots=True)
 class Ledger:
-    """What every worker holds of each account, in one period."""
-
     total: Counter[Account] = field(default_factory=Counter)
     _held: dict[Account, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
 
@@ -128,7 +124,6 @@ class Lease:
 
     @property
     def each(self) -> int:
-        """The expected cost of a verdict."""
         if self.unit == "calls":
             return 1
         # Before one is priced, a few at a time tell the price.
@@ -212,7 +207,6 @@ class Share:
 
     @property
     def holds_more(self) -> bool:
-        """Whether it holds more than it has spent, or may."""
         return self.has_joined and any(one.is_asking or one.held > one.spent for one in self.leases.values())
 
     def joining(self) -> Entry:

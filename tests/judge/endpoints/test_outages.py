@@ -178,11 +178,8 @@ async def test_a_blank_answer_is_unscored_during_an_outage() -> None:
 
 @virtually
 async def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
-    async with judging(lambda _, text: HANG if text != "a" else 0.1, max_in_flight=2) as (
-        judge,
-        pool,
-        server,
-    ):
+    hanging = judging(lambda _, text: HANG if text != "a" else 0.1, max_in_flight=2)
+    async with hanging as (judge, pool, server):
         async with waiting(judge, 5):
             await asyncio.sleep(3)
             assert server.in_flight == 2

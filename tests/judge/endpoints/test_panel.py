@@ -68,11 +68,8 @@ async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> N
     assert now() - began == pytest.approx(1)
     assert isinstance(result, Scored)
     assert (result.score, result.agreement) == (4, 0.75)
-    assert [(one.endpoint, one.model, one.score) for one in result.votes] == [
-        ("a", "model-a", 5),
-        ("b", "model-b", 2),
-        ("c", "model-c", 4),
-    ]
+    votes = [(one.endpoint, one.model, one.score) for one in result.votes]
+    assert votes == [("a", "model-a", 5), ("b", "model-b", 2), ("c", "model-c", 4)]
     assert result.cost_usd == pytest.approx(0.0003)
     assert (result.usage.input_tokens, result.usage.output_tokens) == (300, 30)
     assert result.judge is not None
@@ -276,10 +273,8 @@ async def judged_twice(tasks: list[JudgeTask], cheap: int | Exception = 2, **opt
 
 
 def tasks(count: int, **fields: Any) -> list[JudgeTask]:
-    return [
-        make_task("tone", answer="It is that.").model_copy(update={"result_id": f"{number:032x}", **fields})
-        for number in range(count)
-    ]
+    task = make_task("tone", answer="It is that.").model_copy(update=fields)
+    return [task.model_copy(update={"result_id": f"{number:032x}"}) for number in range(count)]
 
 
 @virtually

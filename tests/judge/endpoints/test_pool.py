@@ -47,14 +47,10 @@ async def test_a_text_beyond_the_smallest_window_is_not_sent() -> None:
 
 
 async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
-    large, small = (
-        ScriptedChat(lambda _: '{"score": 4}', endpoint=name, model=name) for name in ("large", "small")
-    )
-    endpoints = [
-        EndpointOptions(large, parameters={"seed": 1, "top_p": 0.5}),
-        EndpointOptions(small, parameters={"seed": 1}),
-    ]
-    async with EndpointPool(endpoints) as pool:
+    names = ("large", "small")
+    large, small = (ScriptedChat(lambda _: '{"score": 4}', endpoint=one, model=one) for one in names)
+    first = EndpointOptions(large, parameters={"seed": 1, "top_p": 0.5})
+    async with EndpointPool([first, EndpointOptions(small, parameters={"seed": 1})]) as pool:
         judge = pool.judge(TONE, endpoints=["small"], parameters={"seed": 7})
         result = await judge.judge(make_task("tone"))
         assert result.judge is not None
@@ -68,9 +64,8 @@ async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
         assert everywhere.judge.endpoint == "large"
         assert everywhere.evaluator.parameters == {"seed": 1, "top_p": 0.5}
         assert len(large.requests) == 1
-        with pytest.raises(
-            JudgeConfigurationError, match="no judge endpoint is called medium; known: large, small"
-        ):
+        told = "no judge endpoint is called medium; known: large, small"
+        with pytest.raises(JudgeConfigurationError, match=told):
             pool.judge(TONE, endpoints=["medium"])
 
 
@@ -111,10 +106,8 @@ async def test_a_metric_that_cannot_be_judged_takes_no_endpoint_down() -> None:
 
 async def test_a_reply_about_another_event_is_asked_for_again_on_a_new_connection() -> None:
     """Its quotations stand nowhere in what was sent; a reply without quotations is taken as it is."""
-    foreign, own = (
-        '{"score": 4, "answer_span": "The second lake is 31 km long."}',
-        '{"score": 2, "answer_span": "It is in Paris."}',
-    )
+    foreign = '{"score": 4, "answer_span": "The second lake is 31 km long."}'
+    own = '{"score": 2, "answer_span": "It is in Paris."}'
     chat = ScriptedChat([foreign, own, foreign, foreign, '{"score": 3}'])
     async with EndpointPool([EndpointOptions(chat)]) as pool:
         judge = pool.judge(TONE)

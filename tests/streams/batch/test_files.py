@@ -131,9 +131,8 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
 
         async def judged(*done: str) -> list[Scored]:
             ingest = JsonReader(max_event_bytes=1_000_000)
-            single, whole = (
-                Selector(SamplingPolicy(), [Route(name)], metrics) for name in ("single", "whole")
-            )
+            routes = ([Route(name)] for name in ("single", "whole"))
+            single, whole = (Selector(SamplingPolicy(), one, metrics) for one in routes)
             work = FileWork(single=single, whole=whole, reader=ingest, source="f", done=done)
             batch = Batch(judges, stack, 2)
             outcomes = [one async for one in batch.run(work.of(lines))]

@@ -37,24 +37,19 @@ def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
 
 
 def test_results_that_are_there_stay_until_others_are_complete(tmp_path: Path) -> None:
+    """Also if the other run wrote nothing."""
     out = tmp_path / "out.jsonl"
     out.write_text("old")
     with pytest.raises(SettingsError, match=r"exists; add --resume .* or --overwrite"):
         open_results(out, "jsonl", source=None)
+    assert open_results(out, "jsonl", source=None, overwrite=True).leave() is None
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
     results = open_results(out, "jsonl", source=None, overwrite=True)
     results.write(scored(1, 4))
     assert out.read_text() == "old"
     results.finish()
     assert [one.result_id for one in read_results(out)] == [scored(1, 4).result_id]
     assert not partial_of(out).exists()
-
-
-def test_a_run_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    out.write_text("old")
-    assert open_results(out, "jsonl", source=None, overwrite=True).leave() is None
-    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
-    assert out.read_text() == "old"
 
 
 def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:

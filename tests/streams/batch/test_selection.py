@@ -43,9 +43,8 @@ async def selected(
         for record in records:
             yield record
 
-    selection = PastSelection(
-        settings, build_metrics(settings), "replay-1", reader=open_reader(settings, {}), **options
-    )
+    metrics, reader = build_metrics(settings), open_reader(settings, {})
+    selection = PastSelection(settings, metrics, "replay-1", reader=reader, **options)
     tally = RecordCounts()
     inside = lambda record: first <= record.offset < end  # noqa: E731 - shorter than a function
     return [task async for task in selection.tasks(given(), tally, inside)], tally
@@ -79,11 +78,8 @@ async def test_only_the_parts_that_fell_are_judged() -> None:
     assert tally.passed == {"other_part": 1}
 
 
-CONVERSATIONS = {
-    "metrics": {"refusal": {}, "tone": {"unit": "conversation"}},
-    "sampling": {"key": "record_key"},
-    "ingest": {"idle_seconds": 10},
-}
+CONVERSATIONS = {"sampling": {"key": "record_key"}, "ingest": {"idle_seconds": 10}}
+UNITS = {"refusal": {}, "tone": {"unit": "conversation"}}
 
 
 def turn(number: int, conversation: str, timestamp: float | None) -> Record:
@@ -93,7 +89,7 @@ def turn(number: int, conversation: str, timestamp: float | None) -> Record:
 
 async def test_conversations_are_joined_by_the_time_of_their_records() -> None:
     """c-1 started before the range and is skipped; c-2 starts in it and is complete, though it ends later."""
-    found = settings(**CONVERSATIONS)
+    found = settings(**CONVERSATIONS, metrics=UNITS)
     turns = (("c-1", 1.0), ("c-1", 5.0), ("c-2", 6.0), ("c-2", 9.0), ("c-2", 30.0))
     records = [turn(number, *one) for number, one in enumerate(turns)]
     tasks, tally = await selected(found, records, first=1, end=3)

@@ -54,11 +54,10 @@ class _Judge:
         return _RESULT
 
 
-async def _handled(
-    value: bytes | None = _TASK.model_dump_json().encode(),
-    spending: Spending | None = None,
-    free: Sequence[str] = (),
-) -> Outbox:
+_VALUE = _TASK.model_dump_json().encode()
+
+
+async def _handled(value: bytes | None = _VALUE, spending: Any = None, free: Sequence[str] = ()) -> Outbox:
     output = Outbox()
     agent = JudgeAgent(
         judges={"tone": _Judge()}, output=cast("Output", output), citations=CitationWatch([]), free=free,
@@ -88,11 +87,8 @@ async def test_a_task_becomes_a_result() -> None:
     spending = Spending(BudgetSettings(calls_per_day=1), now=lambda: START)
     spending.book(None)
     again = _TASK.model_copy(update={"replay_id": "burst-1"}).model_dump_json().encode()
-    for output in (
-        await _handled(),
-        await _handled(spending=spending, free=["tone"]),
-        await _handled(again, spending=spending),
-    ):
+    outputs = [await _handled(), await _handled(spending=spending, free=["tone"])]
+    for output in (*outputs, await _handled(again, spending=spending)):
         assert (output.results, output.letters) == ([_KEPT], [])
     assert spending.spent_ratio() == 1
 
@@ -258,11 +254,8 @@ async def test_a_task_goes_to_the_waiting_ones_and_back() -> None:
     await lanes.agent.handle_in_batch(record(timestamp=time.time() - lanes.options.longest_seconds - 1))
     await lanes.agent.handle_in_batch(record(TASK.model_copy(update={"metric": "relevance"})))
     written = [(topic, *set(headers) - {"result_id"}) for topic, headers in lanes.output.records]
-    assert written == [
-        ("qa.batch-tasks", "task_place"),
-        ("judge.tasks.coverage", "judge_at_once"),
-        ("judge.tasks.relevance", "judge_at_once"),
-    ]
+    back = [(f"judge.tasks.{name}", "judge_at_once") for name in ("coverage", "relevance")]
+    assert written == [("qa.batch-tasks", "task_place"), *back]
     (_, headers), *_ = lanes.output.records
     kept = record(topic="qa.batch-tasks", headers=(("task_place", headers["task_place"]),))
     source = lanes.tasks.source(scored(1, 3, metric="coverage"), kept)

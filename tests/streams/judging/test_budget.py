@@ -278,9 +278,8 @@ def _days(by_hour: Callable[[int], float], days: int) -> tuple[Day, list[Counter
     weights = [by_hour(hour) for hour in range(24)]
     for number in range(days):
         made.append(Counter[int]())
-        for second in sorted(
-            3600 * (hour + random.random()) for hour in random.choices(range(24), weights, k=9_000)
-        ):
+        hours = random.choices(range(24), weights, k=9_000)
+        for second in sorted(3600 * (hour + random.random()) for hour in hours):
             day.now = MIDNIGHT + timedelta(days=number, seconds=second)
             if random.random() < day.spending.rate_factor() and day.spending.admit() is None:
                 day.spending.settle(usd=random.choice([0.5, 1.0, 1.5]), calls=1)

@@ -116,10 +116,8 @@ def test_what_a_budget_pays_for_is_told() -> None:
         "usd_per_million_tokens": {"input": 1, "output": 2},
     }  # fmt: skip
     budget: dict[str, Any] = {"usd_per_day": 1}
-    values: dict[str, Any] = {
-        "judge": {"endpoints": [endpoint], "budget": budget},
-        "metrics": {"relevance": {}},
-    }
+    judge = {"endpoints": [endpoint], "budget": budget}
+    values: dict[str, Any] = {"judge": judge, "metrics": {"relevance": {}}}
     (prompt,) = sample_prompts(Settings.model_validate(values))
     assert prompt["verdicts_per_day"] == 1_000_000 // (prompt["estimated_tokens"] + 2 * 400)
     assert f"pays for about {prompt['verdicts_per_day']} such" in next(prompt_lines(prompt)).replace(",", "")

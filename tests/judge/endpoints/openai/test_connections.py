@@ -137,9 +137,8 @@ async def repeating(
         yield f"http://127.0.0.1:{port}/v1", asked
 
 
-ANSWERS = {
-    name: f"The {name} lake is {length} kilometres long." for name, length in (("first", 28), ("second", 31))
-}
+LENGTHS = {"first": 28, "second": 31}
+ANSWERS = {name: f"The {name} lake is {length} kilometres long." for name, length in LENGTHS.items()}
 
 
 @pytest.mark.parametrize("when", ["while idle", "within the next call"])
