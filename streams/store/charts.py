@@ -1,7 +1,4 @@
-"""Data of charts: means over time and by label, distributions of scores, daily costs.
-
-Means are estimated by sampling stratum, by the code of the monitor's gauges.
-"""
+"""Data of charts; means are estimated by sampling stratum, by the code of the monitor's gauges."""
 
 from __future__ import annotations
 
@@ -20,27 +17,18 @@ from streams.store.query import Filter, Filtered
 from streams.store.records import DAY_MS
 
 HOUR_MS: Final = 3_600_000
-FINE_MS: Final = 6 * HOUR_MS
-"""Longest time shown in steps of less than an hour."""
 FINE_STEPS: Final = 72
-HOURS_MS: Final = 4 * DAY_MS
-"""Longest time shown in steps of an hour."""
-DAYS_MS: Final = 150 * DAY_MS
 MAX_DAYS: Final = 400
 MAX_CHANGES: Final = 20
-"""Limit of new values that are marked."""
 
 Scores = defaultdict[str, Counter[tuple[float, float]]]
 """By sampling stratum, the number of answers by score and inclusion probability."""
 Judge = tuple[str, str, str]
 """Metric, fingerprint and model of an evaluator: scores of two are never combined."""
 Scale = Callable[[str], tuple[float, float]]
-"""Returns the ends of a metric's scale."""
 
 
 class ResultSeries(NamedTuple):
-    """What results have in common: metric, evaluator, sampling stratum and charted labels."""
-
     metric: str
     fingerprint: str
     model: str
@@ -57,17 +45,15 @@ def extent(snapshot: Snapshot) -> tuple[int, int] | None:
 
 
 def step_of(since: int, until: int) -> int:
-    """Return the length of a chart's steps, in milliseconds."""
     length = max(until - since, 1)
-    if length <= FINE_MS:
+    if length <= 6 * HOUR_MS:
         return max(1000, -(-length // FINE_STEPS // 1000) * 1000)
-    if length <= HOURS_MS:
+    if length <= 4 * DAY_MS:
         return HOUR_MS
-    return DAY_MS if length <= DAYS_MS else 7 * DAY_MS
+    return DAY_MS if length <= 150 * DAY_MS else 7 * DAY_MS
 
 
 def span_of(snapshot: Snapshot, wanted: Filter) -> tuple[int, int, int]:
-    """Return the begin and end of the charts' time, and the length of their steps."""
     first, last = extent(snapshot) or (0, 0)
     since = first if wanted.since is None else wanted.since
     until = last + 1 if wanted.until is None else min(wanted.until, max(last + 1, since + 1))
@@ -75,7 +61,6 @@ def span_of(snapshot: Snapshot, wanted: Filter) -> tuple[int, int, int]:
 
 
 def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
-    """Return the data of charts over time: means, distributions, costs."""
     known, (since, until, step) = all_series(snapshot), span_of(snapshot, wanted)
     lines: defaultdict[Judge, dict[int, Scores]] = defaultdict(dict)
     statuses: defaultdict[Judge, Counter[str]] = defaultdict(Counter)
@@ -94,7 +79,7 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
         judge = (one.metric, one.fingerprint, one.model)
         statuses[judge][status] += count
         if status == "scored":
-            point = lines[judge].setdefault(at - at % step, _scores())
+            point = lines[judge].setdefault(at - at % step, defaultdict(Counter))
             point[one.stratum][score, probability] += count
             scores[judge][score] += count
             weights[judge][score] += count / probability
@@ -124,7 +109,7 @@ def by_label(
 ) -> dict[str, Any]:
     """Return the means by label and evaluator, and the new values of product labels."""
     known, (_, _, step) = all_series(snapshot), span_of(snapshot, wanted)
-    labels: defaultdict[tuple[Judge, str, str], Scores] = defaultdict(_scores)
+    labels: defaultdict[tuple[Judge, str, str], Scores] = defaultdict(lambda: defaultdict(Counter))
     firsts: dict[tuple[str, str], int] = {}
     rows = Filtered(snapshot, replace(wanted, status="scored")).rows(
         "series, score, probability, count(*), min(at)",
@@ -156,10 +141,6 @@ def _title(judge: Judge, judges: Collection[Judge]) -> str:
     return metric if is_only else f"{metric}, {model} ({fingerprint[:8]})"
 
 
-def _scores() -> Scores:
-    return defaultdict(Counter)
-
-
 def _sums(scores: Scores) -> dict[str, WeightedSums]:
     return {stratum: WeightedSums.of_counted(some) for stratum, some in scores.items()}
 
@@ -181,7 +162,6 @@ def _points(points: Mapping[int, Scores], step: int, ends: tuple[float, float]) 
 def _estimate(
     strata: Mapping[str, WeightedSums], ends: tuple[float, float], usual: Expected = MappingProxyType({})
 ) -> tuple[float, ...]:
-    """Return mean, ends of its interval, and count of some scores."""
     found = estimate_strata(strata, usual, lowest=ends[0], highest=ends[1]) or ()
     return *(round(number, 4) for number in found), sum(sums.count for sums in strata.values())
 
@@ -189,10 +169,7 @@ def _estimate(
 def _changes(
     snapshot: Snapshot, wanted: Filter, firsts: Mapping[tuple[str, str], int], step: int
 ) -> list[dict[str, Any]]:
-    """Return the values of product labels that came up within the charts' time, with their first time.
-
-    Values that come up within one step of the charts are none of them new.
-    """
+    """Return new values of product labels, with their first time; those of the first step are not new."""
     began = {name: min(at for (other, _), at in firsts.items() if other == name) for name, _ in firsts}
     later = sorted((at, one) for one, at in firsts.items() if at - began[one[0]] >= step)[:MAX_CHANGES]
     before = replace(wanted, since=None, until=wanted.since, status="scored")
@@ -205,34 +182,28 @@ def _changes(
 
 
 def all_series(snapshot: Snapshot) -> dict[int, ResultSeries]:
-    """Return all series by id, in order of their first result."""
     rows = snapshot.execute("SELECT id, metric, fingerprint, model, stratum, labels FROM series ORDER BY id")
     return {row[0]: ResultSeries(row[1], row[2], row[3], row[4], orjson.loads(row[5])) for row in rows}
 
 
 def score_range(snapshot: Snapshot, metric: str) -> tuple[float, float]:
-    """Return the range of a metric's scores, with 0 and 1."""
-    ((lowest, highest),) = Filtered(snapshot, Filter(metric=metric)).rows(
-        "min(score), max(score)", "results_score"
-    )
+    scores = Filtered(snapshot, Filter(metric=metric))
+    ((lowest, highest),) = scores.rows("min(score), max(score)", "results_score")
     return (min(0, lowest or 0), max(1, highest or 1))
 
 
 def choices(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the filters' choices: metrics, kinds of corrections and suspicions, evaluators, labels."""
     known = all_series(snapshot).values()
     labels: defaultdict[str, set[str]] = defaultdict(set)
     for name, value in (pair for one in known for pair in one.labels.items()):
         labels[name].add(value)
-    kinds: dict[str, set[str]] = {"correction": set(), "suspicion": set()}
-    for row in snapshot.execute("SELECT DISTINCT marks FROM results WHERE marks <> ''"):
-        for sort, _, kind in (mark.partition(":") for mark in row[0].split()):
-            kinds[sort].add(kind)
+    marked = snapshot.execute("SELECT DISTINCT marks FROM results WHERE marks <> ''")
+    marks = sorted({mark for row in marked for mark in row[0].split()})
     evaluators = dict.fromkeys((one.fingerprint, one.model, one.metric) for one in known)
     return {
         "metrics": sorted({one.metric for one in known}),
-        "corrections": sorted(kinds["correction"]),
-        "suspicions": sorted(kinds["suspicion"]),
+        "corrections": [mark.removeprefix("correction:") for mark in marks if mark.startswith("correction:")],
+        "suspicions": [mark.removeprefix("suspicion:") for mark in marks if mark.startswith("suspicion:")],
         "labels": {name: sorted(labels[name]) for name in sorted(labels)},
         "evaluators": [
             {"fingerprint": fingerprint, "model": model, "metric": metric}

@@ -19,7 +19,7 @@ from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreM
 VERSION: Final = 7
 """Increase it with every change of `tables.sql`: a store of another version is rebuilt from the topics."""
 APPLICATION_ID: Final = 0x6A737472
-"""Marks the file as a store of judgestream ("jstr"), so that no other database is overwritten."""
+"""The bytes "jstr" mark the file, so that no other database is overwritten."""
 BUSY_SECONDS: Final = 15.0
 CACHE_KIBIBYTES: Final = 64 * 1024
 LONGEST_QUERY_SECONDS: Final = 5.0
@@ -32,15 +32,10 @@ Snapshot: TypeAlias = sqlite3.Connection
 _connect = partial(sqlite3.connect, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
 
 
-def check(
-    path: Path, written: Mapping[tuple[str, int], int], *, longest_seconds: float = CHECK_SECONDS
-) -> None:
-    """Compare the file with itself, and the positions that a reader sees with those written.
-
-    A check that takes too long finds nothing.
-    """
+def check(path: Path, written: Mapping[tuple[str, int], int]) -> None:
+    """Compare the file with itself and its positions with those written, unless that takes too long."""
     try:
-        with StoreReader(path, longest_seconds=longest_seconds).snapshot() as snapshot:
+        with StoreReader(path, longest_seconds=CHECK_SECONDS).snapshot() as snapshot:
             seen = snapshot.execute("SELECT topic, partition, next FROM positions").fetchall()
             (found,) = snapshot.execute("PRAGMA quick_check(1)").fetchone()
     except TooSlowError:
@@ -105,19 +100,6 @@ def file_bytes(path: Path) -> int:
     """Return the size of the store with its write-ahead log."""
     files = (path.with_name(path.name + side) for side in _SIDES)
     return sum(file.stat().st_size for file in files if file.is_file())
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run the block as one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def store_error(error: Exception, path: Path) -> StoreError:

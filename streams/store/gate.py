@@ -23,14 +23,11 @@ from streams.store.database import Snapshot
 from streams.store.query import Filter, Filtered, parse
 from streams.store.records import milliseconds
 
-MAX_EVALUATORS_SHOWN: Final = 8
 ANSWERS: Final[tuple[Answer, ...]] = ("no worse", "worse", "not yet")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer at this look."""
-
     metric: str
     label: str
     values: tuple[str, str]
@@ -40,7 +37,7 @@ class Verdict:
     """By how many points of the scale the second value's mean is better than the first's."""
     unscored_interval: tuple[float, float]
     """Of the share of answers without a score, the second value's minus the first's."""
-    counts: tuple[Mapping[str, int], Mapping[str, int]]
+    counts: tuple[Mapping[str, int], ...]
     """By status, the number of each value's answers."""
     compared: tuple[int, int]
     """Of each value, the number of answers and clusters of answers that were compared."""
@@ -76,15 +73,11 @@ def look(
     rising: Collection[str],
     now: datetime,
 ) -> Verdict:
-    """Compare the live answers of a filter that have two values of a label.
+    """Compare the live answers of a filter, the options of `judgestream compare`, by two values of a label.
 
-    The query has the options of `judgestream compare`, by name, as strings. The answers are taken in the
-    order in which they reached the store, so each look continues the one before;
-    those with one value of the label `cluster`, or sampled together, count once. Scores and the share of
-    answers without a score are compared with half of alpha each; "no worse" needs both, "worse" one.
-
-    Raises:
-        BadFilterError: An option is missing or wrong, a value has no answers, or several evaluators judged.
+    Answers are taken in the order in which they reached the store, so each look continues the one before.
+    Scores and the share of answers without a score are compared with half of alpha each; "no worse" needs
+    both, "worse" one.
     """
     metric, since = query.get("metric", ""), query.get("since", "")
     if metric not in ranges:
@@ -129,14 +122,10 @@ def look(
         answer="worse" if "worse" in both else "not yet" if "not yet" in both else "no worse",
         interval=(low, high),
         unscored_interval=(-scored_high, -scored_low),
-        counts=(_statuses(rows[0]), _statuses(rows[1])),
+        counts=tuple(dict(Counter(one["status"] for one in some)) for some in rows),
         compared=lost.counts,
         missing=None if None in missing else ceil(answers_each * max(one or 0 for one in missing)),
     )
-
-
-def _statuses(rows: Iterable[sqlite3.Row]) -> Mapping[str, int]:
-    return dict(Counter(one["status"] for one in rows))
 
 
 def _number(query: Mapping[str, str], name: str, default: float) -> float:
@@ -170,9 +159,8 @@ def _rows(
 
 
 def _independent(answers: Iterable[sqlite3.Row], end: int) -> Iterator[list[sqlite3.Row]]:
-    """Yield each answer alone, or the answers of a cluster, when they are complete, as the monitor does.
+    """Yield each answer alone, or the answers of a cluster when they are complete, as the monitor does.
 
-    A cluster is complete after half an hour without an answer, or after a day; it counts again a day later.
     Times are the cluster's own and not after the `end`, so that a worker's wrong clock holds up no other.
     """
     opened: OrderedDict[tuple[Any, ...], list[sqlite3.Row]] = OrderedDict()
@@ -201,9 +189,8 @@ def _refuse(
     rows: Sequence[Sequence[sqlite3.Row]],
     known: Mapping[int, ResultSeries],
     label: str,
-    values: tuple[str, str],
+    values: Sequence[str],
 ) -> None:
-    """Refuse a value without answers, and scores of several evaluators."""
     for value, found in zip(values, rows, strict=True):
         if not found:
             what = f"label {printable(label, 80)}={printable(value, 80)} has no answer in the store"
@@ -212,5 +199,5 @@ def _refuse(
     judges = {known[series].fingerprint: known[series].model for series in used}
     if len(judges) > 1:
         shown = [f"{one} ({printable(model, 60)})" for one, model in sorted(judges.items())]
-        names = ", ".join(shown[:MAX_EVALUATORS_SHOWN])
+        names = ", ".join(shown[:8])
         raise BadFilterError(f"evaluator must name one of the {len(judges)} that judged: {names}")

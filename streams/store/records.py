@@ -11,12 +11,11 @@ from typing import Any, Final, Literal
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from schemas import RESULT, Alert, Failed, JudgeTask, Label, Result, Scored
+from schemas import RESULT, Alert, Failed, JudgeTask, Label, Scored
 from streams.settings.broker import TopicSettings
 
 DAY_MS: Final = 86_400_000
 TextsKept = Literal["full", "excerpt", "none"]
-"""full: all texts; excerpt: the beginning of each; none: none at all."""
 EXCERPT_CHARS: Final = 300
 SEARCHED_CHARS: Final = 20_000
 """Maximum characters of question and answer that are searchable."""
@@ -38,8 +37,6 @@ class Rows:
 
 
 class Decoder:
-    """Decodes the records of each topic."""
-
     def __init__(self, topics: TopicSettings, metrics: Iterable[str], texts: TextsKept) -> None:
         self._topics = topics
         self._tasks = frozenset(topics.task_topic(metric) for metric in metrics)
@@ -79,9 +76,14 @@ class Decoder:
 
 
 def result_row(raw: bytes, *, partition: int, offset: int) -> dict[str, Any]:
-    """Return a result's columns."""
     result = RESULT.validate_json(raw)
-    at = milliseconds(result.times.occurred_at)
+    at, score, kinds = milliseconds(result.times.occurred_at), None, set[str]()
+    if isinstance(result, Scored):
+        # A number to three digits, so that sums have few groups.
+        score = float(f"{result.amount:.3g}") if result.kind == "number" else result.score
+    if not isinstance(result, Failed):
+        kinds |= {f"correction:{one.kind}" for one in result.corrections}
+        kinds |= {f"suspicion:{one.kind}" for one in result.suspicions}
     return {
         "result_id": bytes.fromhex(result.result_id),
         "event_id": clean(result.event_id),
@@ -92,33 +94,18 @@ def result_row(raw: bytes, *, partition: int, offset: int) -> dict[str, Any]:
         "stratum": clean(result.sampling.stratum),
         "labels": {clean(name): clean(value) for name, value in sorted(result.labels.items())},
         "status": result.status,
-        "score": _score(result),
+        "score": score,
         "at": at,
         "day": at // DAY_MS,
         "judged": milliseconds(result.times.judged_at),
         "probability": result.sampling.probability,
         "cluster": result.sampling.cluster,
         "cost": result.cost_usd,
-        "marks": _marks(result),
+        "marks": f" {' '.join(sorted(kinds))} " if kinds else "",
         "partition": partition,
         "offset": offset,
         "body": pack(raw),
     }
-
-
-def _score(result: Result) -> float | None:
-    """Return the score; a number to three digits, so that sums have few groups."""
-    if not isinstance(result, Scored):
-        return None
-    return float(f"{result.amount:.3g}") if result.kind == "number" else result.score
-
-
-def _marks(result: Result) -> str:
-    if isinstance(result, Failed):
-        return ""
-    kinds = {f"correction:{one.kind}" for one in result.corrections}
-    kinds |= {f"suspicion:{one.kind}" for one in result.suspicions}
-    return f" {' '.join(sorted(kinds))} " if kinds else ""
 
 
 def text_row(task: JudgeTask, kept: TextsKept) -> tuple[bytes, int, bytes, str]:
@@ -128,25 +115,20 @@ def text_row(task: JudgeTask, kept: TextsKept) -> tuple[bytes, int, bytes, str]:
     def beginnings(texts: Mapping[str, str]) -> dict[str, str]:
         return {name: text[:cut] for name, text in texts.items()}
 
+    further = {} if task.other_answer is None else {"other answer": task.other_answer}
+    for name, turns in (("messages", task.messages), ("tool calls", task.tool_calls)):
+        if turns is not None:
+            further[name] = "\n".join("  ".join(map(str, turn.model_dump().values())) for turn in turns)
     texts: dict[str, Any] = {
         "question": task.question[:cut],
         "answer": task.answer[:cut],
         "reference": task.reference and task.reference[:cut],
         "context": task.context and beginnings(task.context),
-        "further": beginnings(_further(task)),
+        "further": beginnings(further | (task.fields or {})),
         "excerpt": cut is not None,
     }
     at, packed = milliseconds(task.sampled_at), pack(orjson.dumps(texts))
     return bytes.fromhex(task.result_id), at, packed, searched(texts)
-
-
-def _further(task: JudgeTask) -> dict[str, str]:
-    """Return a prompt pack's further inputs as texts by name."""
-    found = {} if task.other_answer is None else {"other answer": task.other_answer}
-    for name, turns in (("messages", task.messages), ("tool calls", task.tool_calls)):
-        if turns is not None:
-            found[name] = "\n".join("  ".join(map(str, turn.model_dump().values())) for turn in turns)
-    return found | (task.fields or {})
 
 
 def searched(texts: Mapping[str, Any]) -> str:
@@ -160,17 +142,14 @@ def clean(text: str) -> str:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Return milliseconds since 1970."""
     return round(moment.timestamp() * 1000)
 
 
 def pack(data: bytes) -> bytes:
-    """Compress a record."""
     return zlib.compress(data, level=1)
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
-    """Decompress a record and parse its JSON object."""
     value: dict[str, Any] = orjson.loads(zlib.decompress(data))
     return value
 
