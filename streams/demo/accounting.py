@@ -23,7 +23,7 @@ from streams.settings.outputs import StoreSettings
 from streams.store.database import StoreReader
 from streams.store.query import Filter, Filtered
 from streams.store.views.incidents import Incident, group, title
-from streams.store.views.report import IncidentReport, card, headline, report_on
+from streams.store.views.report import Report, card, headline, report_on
 
 _log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class Incidents:
     page: str | None = None
     """The worker's page with the explorer; None before it listens."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=score_ranges)
-    reports: dict[str, IncidentReport] = field(default_factory=dict)
+    reports: dict[str, Report] = field(default_factory=dict)
 
     @property
     def all(self) -> Sequence[Incident]:
@@ -158,7 +158,7 @@ class Incidents:
 
     def headline(self, incident: Incident) -> str:
         report = self.reports.get(incident.incident_id)
-        return title(incident) if report is None else headline(report)
+        return title(incident) if report is None else headline(incident, report)
 
     async def run(self) -> None:
         while True:

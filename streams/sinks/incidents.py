@@ -25,7 +25,7 @@ from streams.kafka.record import Record
 from streams.settings.tree import Settings
 from streams.sinks.delivery import Agent, Delivery, T
 from streams.store.views.incidents import Incident, find, group, part_name, step_of, title
-from streams.store.views.report import IncidentReport, card, lead, report_on_scores, words_of
+from streams.store.views.report import Report, card, lead, report_on_scores, words_of
 
 SETTLE_SECONDS: Final = 20.0
 """Time to wait for alerts of the same cause from other metrics' monitors."""
@@ -56,7 +56,7 @@ class Notice:
     """One of `KINDS`."""
     incident: Incident
     explorer: str | None = None
-    report: IncidentReport | None = None
+    report: Report | None = None
 
     @property
     def key(self) -> str:
@@ -144,7 +144,7 @@ class IncidentAgent(Agent):
         cause = await self._cause(incident) if step == "began" else None
         return Notice(KINDS[step], incident, self._store.explorer_url, cause)
 
-    async def _cause(self, incident: Incident) -> IncidentReport | None:
+    async def _cause(self, incident: Incident) -> Report | None:
         """Return the cause, from the results around the start; a notice without it is better than none."""
         first = lead(incident)
         try:

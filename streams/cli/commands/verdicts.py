@@ -128,14 +128,14 @@ def incident(
         report = report_on(snapshot, found, ranges=ranges, product_labels=labels)
     if rejudge:
         call.run(lambda _: _rejudge(call, found))
-    text = markdown(report, link=link)
+    text = markdown(found, report, link=link)
     if sys.stdout.isatty() and not as_json:
         from rich.console import Console
         from rich.markdown import Markdown
 
         Console().print(Markdown(text))
     else:
-        emit(values_of(report) | {"card": card(found, report)}, text.splitlines(), as_json=as_json)
+        emit(values_of(found, report), text.splitlines(), as_json=as_json)
 
 
 async def _rejudge(call: Session, incident: Incident) -> None:

@@ -242,9 +242,6 @@ def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes
 
 
 def open_record(value: bytes, headers: Headers) -> Opened:
-    if not headers:
-        document = _json_object(value if value[0] else value[WIRE_HEADER_BYTES:], "value")
-        return _open_structured(document) if _looks_structured(document) else Opened(document)
     named = dict(headers)
     content_type = _text(named.get("content-type")).partition(";")[0].strip().lower()
     if content_type.startswith("application/cloudevents-batch"):

@@ -9,10 +9,9 @@ and the effect of the values' shares (Kitagawa, "Components of a difference betw
 
 s(v) and m(v) are averages of the two periods. A value that is new or gone has no change within.
 
-In order: a changed mix is named and taken out of the answers since, by weights that restore the earlier
-shares. Then the value that fell most clearly beyond the rest is named, or the part of it that explains its
-fall, and its answers are removed; and so on. A product that replaced all others has nothing beside it to be
-compared with: it is named only if no other label explains the fall, as "at the same time".
+A changed mix is named first, and taken out of the answers since, by weights that restore the earlier shares.
+Then the value that fell most clearly beyond the rest is named, or the part of it that explains its fall, and
+its answers are removed; and so on.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ LEAST_REST: Final = 0.3
 """Minimum share of the whole fall for which the rest of the traffic is named, besides a named value."""
 EXPLAINS: Final = 0.6
 """Share of a fall that a part must explain to be named in place of the whole."""
-CROSSING: Final = " x "
 _Z95: Final = NormalDist().inv_cdf(0.975)
 
 Kind = Literal["within", "new", "mix", "all"]
@@ -51,8 +49,6 @@ share grew and they did not get worse; all: no value stands out."""
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """A judged answer."""
-
     labels: Mapping[str, str]
     score: float
     probability: float
@@ -75,13 +71,11 @@ class Part:
 
     @property
     def fall(self) -> float:
-        """The fall in points; 0 without a mean."""
         before, after = self.before.mean, self.after.mean
         return 0.0 if before is None or after is None else before - after
 
     @property
     def fell(self) -> bool:
-        """Whether the fall is not to be ignored."""
         return self.fall > LEFT_OVER * self.error
 
     @property
@@ -122,10 +116,8 @@ class Table:
     def shares(self, value: str) -> tuple[float, float]:
         """Return the value's share of the traffic before and after, 0 to 1."""
         part, whole = self.part(value), self.whole
-        return (
-            part.before.weight / (whole.before.weight or 1.0),
-            part.after.weight / (whole.after.weight or 1.0),
-        )
+        before, after = part.before.weight, part.after.weight
+        return before / (whole.before.weight or 1.0), after / (whole.after.weight or 1.0)
 
     def rolled_out(self, value: str) -> bool:
         """Return whether a value is new or took over, and did not get worse itself."""
@@ -146,7 +138,6 @@ class Table:
 
     @property
     def mix(self) -> float:
-        """The points of the fall due to changed shares."""
         return sum(self.mixed(value) for value in self.values)
 
     @property
@@ -171,11 +162,7 @@ def _by_value(name: str, answers: Iterable[JudgedAnswer]) -> dict[str, WeightedS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A cause of a part of a fall.
-
-    Its contribution is in points. `before` and `after` are means, None of too few answers; shares are of the
-    traffic, 0 to 1.
-    """
+    """A cause: its points of the fall, means (None of too few answers), and shares of the traffic, 0 to 1."""
 
     kind: Kind
     where: tuple[tuple[str, str], ...] = ()
@@ -191,15 +178,14 @@ class Cause:
 
     @property
     def name(self) -> str:
-        return CROSSING.join(name for name, _ in self.where)
+        return " x ".join(name for name, _ in self.where)
 
     @property
     def value(self) -> str:
-        return CROSSING.join(value for _, value in self.where)
+        return " x ".join(value for _, value in self.where)
 
     @property
     def low(self) -> float:
-        """Lower end of the contribution's 95% interval."""
         return self.contribution - _Z95 * self.error
 
     @property
@@ -223,7 +209,6 @@ class Fall:
 def find_causes(
     before: Answers, after: Answers, *, scale: tuple[float, float], product_labels: Collection[str] = ()
 ) -> Fall:
-    """Return the causes of the fall between two sets of answers."""
     search = _Search(scale[1] - scale[0], frozenset(product_labels))
     names = sorted({name for answer in (*before, *after) for name in answer.labels})
     whole = search.part(before, after)
@@ -252,18 +237,12 @@ def find_causes(
 def _restored(table: Table, after: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
     """Return the answers since, weighted so that each value has its share from before."""
     shares = {value: table.shares(value) for value in table.values}
-    kept = []
-    for answer in after:
-        share_before, share_after = shares[answer.labels.get(table.name, "")]
-        if share_before > 0:
-            kept.append(replace(answer, probability=answer.probability * share_after / share_before))
-    return kept
+    answers = ((one, *shares[one.labels.get(table.name, "")]) for one in after)
+    return [replace(one, probability=one.probability * now / was) for one, was, now in answers if was > 0]
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What all steps of a search share: the width of the scale, and the labels that say what answered."""
-
     width: float
     products: Collection[str]
 
@@ -302,7 +281,6 @@ class _Search:
         return [replace(_rolled_out(table, value)[2], beside=False) for table, value in replaced]
 
     def _greedy(self, before: Answers, after: Answers, names: Sequence[str], whole: Part) -> list[Cause]:
-        """Repeatedly pick the value that fell most significantly beyond the rest, and remove its answers."""
         causes: list[Cause] = []
         size = len(after)
         while len(causes) < MAX_CAUSES and len(after) >= size / 20:

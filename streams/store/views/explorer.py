@@ -25,7 +25,7 @@ from streams.store.views.calibration import calibrations
 from streams.store.views.evidence import Links, line_of, verdict_of
 from streams.store.views.incidents import Incident, find, known_incidents, summary_of
 from streams.store.views.labels import Scales
-from streams.store.views.report import IncidentReport, card, commands, markdown, report_on, values_of
+from streams.store.views.report import Report, card, commands, markdown, report_on, values_of
 from streams.telemetry.exposition import SeriesGauge
 from streams.web.port import add_assets, json_response
 
@@ -36,11 +36,10 @@ MAX_CAUSES: Final = 10
 REPORT_SECONDS: Final = 30
 """How long the causes of an open incident stand."""
 AT_ONCE: Final = 4
-"""Maximum concurrent queries of the store; further ones wait."""
+"""Concurrent queries of the store; further ones wait."""
 MAX_COMPARED: Final = 20
 COMPARED_FOR: Final = timedelta(hours=1)
 """Number of release comparisons with a gauge, and how long one is shown after it was asked for."""
-
 _PAGES: Final = {
     "/explore": "explore.html",
     "/explore/verdict/{key}": "verdict.html",
@@ -48,9 +47,7 @@ _PAGES: Final = {
     "/explore/incident/{key}": "incident.html",
     "/explore/compare": "compare.html",
 }
-_FILES: Final = (
-    "evidence.js", "explore.js", "verdict.js", "incidents.js", "incident.js", "compare.js",
-)  # fmt: skip
+_FILES: Final = ("evidence", "explore", "verdict", "incidents", "incident", "compare")
 
 Answer = Callable[[Snapshot, web.Request], Any]
 T = TypeVar("T")
@@ -58,8 +55,6 @@ T = TypeVar("T")
 
 @dataclass(kw_only=True)
 class Explorer:
-    """Shows a store, read only."""
-
     reader: StoreReader
     scales: Scales
     rising: Collection[str] = ()
@@ -71,14 +66,18 @@ class Explorer:
         self._ranges = {name: metric.score_range for name, metric in self.scales.items()}
         self._compared: OrderedDict[tuple[str, ...], tuple[datetime, Verdict]] = OrderedDict()
         self._at_once = asyncio.Semaphore(AT_ONCE)
-        self._reports: dict[str, tuple[Any, IncidentReport]] = {}
+        self._reports: dict[str, tuple[Any, Report]] = {}
 
     def add_to(self, app: web.Application, *, refusal: str | None = None) -> None:
         """Add the pages to an application, or the reason why all requests are refused."""
         if refusal is not None:
             app.router.add_get("/explore{rest:.*}", partial(_refuse, refusal))
             return
-        add_assets(app, "streams.store.views.assets", _PAGES | {f"/explore/{name}": name for name in _FILES})
+        add_assets(
+            app,
+            "streams.store.views.assets",
+            _PAGES | {f"/explore/{name}.js": f"{name}.js" for name in _FILES},
+        )
         answers: dict[str, Answer] = {
             "choices": self._choices,
             "verdicts": self._verdicts,
@@ -202,7 +201,7 @@ class Explorer:
             listed.append(summary_of(one) | {"card": card(one, report)})
         return {"incidents": listed}
 
-    def _report(self, snapshot: Snapshot, incident: Incident) -> IncidentReport:
+    def _report(self, snapshot: Snapshot, incident: Incident) -> Report:
         """Return the report of an incident; an open one changes with its answers."""
         age = None if incident.ended_at else int(self.now().timestamp() / REPORT_SECONDS)
         key = (len(incident.alert_ids), age)
@@ -217,14 +216,13 @@ class Explorer:
         if found is None:
             return None
         report = self._report(snapshot, found)
-        values = values_of(report)
+        values = values_of(found, report)
         for one in values["reports"]:
             for name in ("worst", "examples_before"):
                 one[name] = [line_of(row) for row in one[name]]
             one["range"] = self._range(snapshot, one["metric"])
         return values | {
-            "card": card(found, report),
-            "markdown": markdown(report),
+            "markdown": markdown(found, report),
             "commands": commands(found.incident_id),
             "extent": charts.extent(snapshot),
         }
@@ -235,17 +233,14 @@ async def _refuse(reason: str, _: web.Request) -> web.Response:
 
 
 def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
-    """Return lowest and highest score of each metric."""
     return {name: metric.score_range for name, metric in build_metrics(settings).items()}
 
 
 def rising_metrics(settings: Settings) -> frozenset[str]:
-    """Return the metrics whose rise is for the worse."""
     return frozenset(name for name, metric in settings.metrics.items() if metric.rises)
 
 
 def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda: None) -> Explorer:
-    """Build the explorer of the settings' store."""
     kept = settings.store
     return Explorer(
         reader=StoreReader(kept.path, on_damage=on_damage),

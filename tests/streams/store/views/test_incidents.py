@@ -19,16 +19,8 @@ from streams.cli.records import RecordLines
 from streams.settings.broker import TopicSettings
 from streams.store.views import report as report_module
 from streams.store.views.causes import Cause, Fall, JudgedAnswer
-from streams.store.views.incidents import Folding, group, known_incidents
-from streams.store.views.report import (
-    IncidentReport,
-    MetricReport,
-    card,
-    escaped,
-    markdown,
-    report_on,
-    sentence,
-)
+from streams.store.views.incidents import Folding, Incident, group, known_incidents
+from streams.store.views.report import MetricReport, Report, card, escaped, markdown, report_on, sentence
 from streams.worker.agents import tell_incident
 from tests.streams.records import make_record
 from tests.streams.results import alert, scored
@@ -116,10 +108,10 @@ def test_a_label_value_may_look_like_a_crossing() -> None:
     assert found_in(finding) == {("within", "app", "b x c")}
 
 
-def _report(store: StoreFile) -> IncidentReport:
+def _report(store: StoreFile) -> tuple[Incident, Report]:
     with store.snapshot() as snapshot:
         [incident] = known_incidents(snapshot)
-        return report_on(snapshot, incident, ranges={}, product_labels=("prompt_version",))
+        return incident, report_on(snapshot, incident, ranges={}, product_labels=("prompt_version",))
 
 
 def test_answers_of_other_evaluators_do_not_shorten_the_comparison(
@@ -129,12 +121,12 @@ def test_answers_of_other_evaluators_do_not_shorten_the_comparison(
     monkeypatch.setattr(report_module, "COMPARED", 30)
     other = [scored(1_000 + number, 5, seconds=5_990.0, fingerprint="other") for number in range(60)]
     store.write(*other)
-    assert _report(store).metrics[0].judged == (19, 20)  # of event 3 another evaluator gave the score
+    assert _report(store)[1][0].judged == (19, 20)  # of event 3 another evaluator gave the score
 
 
 def test_markdown_is_text_whatever_answers_say(store: StoreFile) -> None:
     fill_whole(store)
-    told = markdown(_report(store), link="https://port.example/")
+    told = markdown(*_report(store), link="https://port.example/")
     assert "# relevance fell, 2 parts affected: at the same time as prompt_version=v8 replaced" in told
     assert "](https://port.example/explore/verdict/" in told
     assert "\\](javascript" in told
@@ -168,16 +160,14 @@ RECOVERED = [
 ]
 
 
-def report() -> IncidentReport:
+def report() -> Report:
     """A report of a fall by 3.00, 2.40 of it by a new prompt."""
     cause = Cause(
         kind="new", where=(("prompt_version", "v8"),), contribution=2.4, error=0.2,
         before=None, after=1, share_before=0, share_after=0.8,
     )  # fmt: skip
     finding = Fall(before=4.47, after=1.47, fall=3, low=2, high=4, causes=(cause,), mix={})
-    return IncidentReport(
-        group(ALERTS)[0], (MetricReport(metric="relevance", finding=finding, judged=(9, 9)),)
-    )
+    return [MetricReport(metric="relevance", finding=finding, judged=(9, 9))]
 
 
 def test_the_card_leads_with_the_whole_traffic_the_cause_and_the_folded_parts() -> None:
