@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from statistics import fmean
@@ -28,11 +28,13 @@ from streams.store.records import milliseconds, number_of
 from streams.store.views.labels import Agreement, Scales, agreements, all_labels, choice, is_boolean
 
 MOST_BIASES: Final = 12
-"""Limit of printed label values, those with the most labels."""
 POWER: Final = (25, 50, 100, 200, 400)
-"""Further labels in the power table."""
 MOST_UNSAID: Final = 0.05
 """Share of "cannot say" from which the judge's scores of all answers are no scores of those people judge."""
+ALL: Final = ""
+"""Beside metrics: the labels of all."""
+Draw = tuple[str, int]
+"""Policy and time of a draw of answers to label."""
 REVIEW: Final = "label a random sample: judgestream review"
 
 
@@ -47,13 +49,10 @@ class LabelledItem:
     probability: float = 1.0
     """p_judged, where the labels are of a file."""
     people: dict[str, float] = field(default_factory=dict)
-    """The latest number of each person."""
 
 
 @dataclass(slots=True)
 class JudgedSeries:
-    """The judged answers of one evaluator, and those that people labelled."""
-
     metric: str
     judge: str
     fingerprint: str
@@ -65,7 +64,6 @@ class JudgedSeries:
     items: list[LabelledItem] = field(default_factory=list)
     agreements: list[Agreement] = field(default_factory=list)
     unsaid: int = 0
-    """Labels that say "cannot say"."""
 
     @property
     def judged(self) -> WeightedSums:
@@ -86,7 +84,6 @@ class JudgedSeries:
         ]
 
     def refusal(self) -> str | None:
-        """Return why there is no estimate and what to label instead; None if there is one."""
         labelled = self.labelled()
         n, known = effective_labels(labelled), len(labelled)
         if not known and self.items:
@@ -110,7 +107,6 @@ class JudgedSeries:
         return None
 
     def estimate(self) -> PeopleMean | None:
-        """Return people's mean; None if it is refused."""
         if self.refusal() is not None:
             return None
         judged = None if self.partly else self.judged
@@ -205,22 +201,23 @@ class JudgedSeries:
 
 
 def calibrations(snapshot: Snapshot, scales: Scales, metric: str | None = None) -> list[JudgedSeries]:
-    """Return each evaluator's series with labels, from the store."""
     labels = [one for one in all_labels(snapshot) if metric in (None, one["metric"])]
     known = all_series(snapshot)
     series = _judged(snapshot, known, {(one["metric"], one["fingerprint"]) for one in labels}, scales)
     for one in agreements(labels, {found.fingerprint: found.judge for found in series.values()}):
         if (one.metric, one.fingerprint) in series:
             series[one.metric, one.fingerprint].agreements.append(one)
-    everywhere = Draws(labels)
-    of_metric: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    drawn: defaultdict[str, defaultdict[Draw, set[str]]] = defaultdict(lambda: defaultdict(set))
     of_result: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for label in labels:
-        of_metric[label["metric"]].append(label)
         of_result[label["result_id"]].append(label)
-    draws = {name: Draws(some) for name, some in of_metric.items()}
+        draw = draw_of(label)
+        if draw is not None and label["score"] is not None:
+            drawn[label["metric"]][draw].add(label["result_id"])
+            drawn[ALL][draw].add(label["result_id"])
+    counts = {name: {draw: len(some) for draw, some in draws.items()} for name, draws in drawn.items()}
     for result_id, given in of_result.items():
-        _add_item(snapshot, known, series, result_id, given, draws[given[-1]["metric"]], everywhere)
+        _add_item(snapshot, known, series, result_id, given, counts)
     return [one for _, one in sorted(series.items())]
 
 
@@ -248,26 +245,8 @@ def _judged(
     return series
 
 
-class Draws:
-    """The draws of answers to label: how many were drawn, and how many of them people labelled."""
-
-    def __init__(self, labels: Iterable[Mapping[str, Any]]) -> None:
-        self._results: dict[tuple[str, int], set[str]] = defaultdict(set)
-        for one in labels:
-            key = draw_of(one)
-            if key is not None and one["score"] is not None:
-                self._results[key].add(one["result_id"])
-
-    def labelled(self, draw: tuple[str, int]) -> int:
-        return len(self._results[draw])
-
-    def since(self, judged: int) -> int:
-        """Return the labelled answers of all draws that could draw an answer of this time of judging."""
-        return sum(len(found) for (_, at), found in self._results.items() if at >= judged)
-
-
-def draw_of(label: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Return the policy and time of the draw from all answers; None if the label is of no such draw."""
+def draw_of(label: Mapping[str, Any]) -> Draw | None:
+    """Return the label's draw from all answers; None if it is of no such draw."""
     chosen = label["selection"]
     if not chosen.get("policy") or chosen.get("frame") or not chosen["probability"] or not chosen["drawn"]:
         return None
@@ -280,8 +259,7 @@ def _add_item(
     series: Mapping[tuple[str, str], JudgedSeries],
     result_id: str,
     given: Sequence[Mapping[str, Any]],
-    draws: Draws,
-    everywhere: Draws,
+    labelled: Mapping[str, Mapping[Draw, int]],
 ) -> None:
     """Add an answer with its labels.
 
@@ -302,7 +280,7 @@ def _add_item(
     item = LabelledItem(float(score), known[place].stratum, known[place].labels)
     if found.boolean:
         item.judge = float(choice(None, given[-1].get("judge_value")) == "true")
-    weights: dict[tuple[str, int], float] = {}
+    weights: dict[Draw, float] = {}
     for one in given:
         if one["score"] is None:
             found.unsaid += 1
@@ -312,8 +290,10 @@ def _add_item(
         draw = draw_of(one)
         if draw is not None:
             chosen = one["selection"]
-            share = everywhere.labelled(draw) / max(chosen["drawn"], everywhere.labelled(draw))
-            part = draws.labelled(draw) / max(draws.since(judged), draws.labelled(draw))
+            every, own = labelled[ALL][draw], labelled.get(found.metric, {})
+            could = sum(count for (_, at), count in own.items() if at >= judged)
+            share = every / max(chosen["drawn"], every)
+            part = own.get(draw, 0) / max(could, own.get(draw, 1))
             weights[draw] = part / (probability * chosen["probability"] * share)
     item.weight = sum(weights.values()) if weights else None
     found.items.append(item)
