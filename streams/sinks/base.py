@@ -60,7 +60,6 @@ class Evaluation:
     label: str
     """The label, true or false for such metrics, else `scored`; or why there is no score."""
     explanation: str
-    """The judge's reason; may be empty."""
 
     @classmethod
     def of(cls, result: AnyResult) -> Evaluation:
@@ -124,19 +123,15 @@ class Sink(Configured, Generic[ItemT]):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP answer."""
-
     status: int
     body: bytes
 
     @property
     def refusal(self) -> str | None:
-        """Why a request was refused; None if it was accepted.
-
-        The answer's text may quote the verdict, so it is logged at level debug only.
-        """
+        """Why a request was refused; None if it was accepted."""
         if self.status < 300:
             return None
+        # The answer's text may quote the verdict.
         _log.debug("a sink said [foreign text, cut]", said=self.body[:300].decode("utf-8", "replace"))
         return f"HTTP {self.status}"
 
@@ -148,8 +143,6 @@ class HttpAnswer:
 
 
 class WebSink(Sink[ItemT]):
-    """A receiver with an HTTP interface."""
-
     Settings: ClassVar[type[KindSection]] = WebSinkSettings
 
     def __init__(self, settings: WebSinkSettings, opening: Opening) -> None:
@@ -187,6 +180,5 @@ class WebSink(Sink[ItemT]):
 
 
 def refuse_all(batch: Sequence[Deliverable], answer: HttpAnswer) -> dict[str, str]:
-    """Refuse a whole batch for its answer, if that is a refusal."""
     why = answer.refusal
     return {} if why is None else dict.fromkeys((item.key for item in batch), why)

@@ -1,7 +1,4 @@
-"""Opens the sinks of the settings, and delivers to each in batches, with retries, at least once.
-
-A record is finished when all sinks have accepted it.
-"""
+"""Opens the sinks of the settings; a record is finished when all have accepted it, so at least once."""
 
 from __future__ import annotations
 
@@ -40,16 +37,14 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 
 
 class Delivery(Generic[ItemT]):
-    """Delivers to one sink, one batch at a time; while it is down, pauses grow and records wait in Kafka.
+    """Delivers to one sink in batches; while it is down, pauses grow and records wait in Kafka.
 
-    Args:
-        on_outcome: Receives the outcome (delivered, skipped or refused) and the number of items.
+    `on_outcome` receives delivered, skipped or refused, and the number of items.
     """
 
     def __init__(self, name: str, sink: Sink[ItemT], *, on_outcome: Callable[[str, int], None]) -> None:
         self.name = name
         self.trouble: str | None = None
-        """The current error; None if there is none."""
         self._sink = sink
         self._on_outcome = on_outcome
         self._waiting: deque[tuple[ItemT, asyncio.Future[None]]] = deque()
@@ -79,9 +74,8 @@ class Delivery(Generic[ItemT]):
             if len(self._waiting) < self._sink.batch:
                 await asyncio.sleep(self._sink.linger_seconds)
             size = min(self._sink.batch, len(self._waiting))
-            batch = [self._waiting.popleft() for _ in range(size)]
-            batch = [(item, future) for item, future in batch if not future.done()]  # cancelled meanwhile
-            if batch:
+            some = [self._waiting.popleft() for _ in range(size)]
+            if batch := [one for one in some if not one[1].done()]:  # cancelled meanwhile
                 await self._deliver(batch)
 
     async def _deliver(self, batch: list[tuple[ItemT, asyncio.Future[None]]]) -> None:
@@ -95,13 +89,12 @@ class Delivery(Generic[ItemT]):
             self._on_outcome("refused", len(refused))
             self._on_outcome("delivered", len(batch) - len(refused))
         for item, future in batch:
-            failure = failures.get(item.key)
             if future.done():
                 continue
-            if failure is None:
-                future.set_result(None)
+            if item.key in failures:
+                future.set_exception(failures[item.key])
             else:
-                future.set_exception(failure)
+                future.set_result(None)
 
     async def _send(self, items: Sequence[ItemT]) -> Mapping[str, str]:
         wait = FIRST_WAIT_SECONDS
@@ -130,11 +123,7 @@ def open_sinks(
     env: Mapping[str, str],
     on_outcome: Callable[[str, str, int], None],
 ) -> dict[str, list[Delivery[Any]]]:
-    """Open the sinks of the settings, by what they read: verdicts or incidents.
-
-    Args:
-        on_outcome: Receives a sink's name, an outcome and the number of items.
-    """
+    """Open the sinks of the settings, by what they read: verdicts or incidents."""
     if not settings.sinks:
         raise SettingsError(["sinks: has no receiver for the agent sink; add one or remove the agent"])
     ways: dict[str, list[Delivery[Any]]] = {"verdicts": [], "incidents": []}
@@ -146,14 +135,11 @@ def open_sinks(
 
 
 class Agent:
-    """What both agents of sinks share."""
-
     def __init__(self, sinks: Sequence[Delivery[Any]], output: Output) -> None:
         self._sinks = tuple(sinks)
         self._output = output
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
-        """Write the dead letter of a record that caused an unexpected error."""
         await self._output.dead_letter(record, "undecodable", surprise(error))
 
     async def _parsed(self, record: Record, parse: Callable[[bytes], T], what: str, topic: str) -> T | None:
@@ -180,8 +166,6 @@ class Agent:
 
 
 class SinkAgent(Agent):
-    """Delivers results."""
-
     async def handle(self, record: Record) -> None:
         result = await self._parsed(record, RESULT.validate_json, "a result", "scores")
         if result is not None and not is_rejudged(result.replay_id):

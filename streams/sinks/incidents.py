@@ -1,7 +1,6 @@
-"""Notifies a team without Alertmanager of incidents: once at the start and once at the end.
+"""Notifies a team without Alertmanager of the start and end of incidents.
 
-The alerts topic alone determines which alerts form an incident, so the result is the same after a restart and
-in every worker.
+Only the topic of alerts says which form an incident, so every worker finds the same, also after a restart.
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ COMPARED: Final = 2_000
 CAUSE_SECONDS: Final = 30.0
 
 _log = structlog.stdlib.get_logger(__name__)
-
-
 KINDS: Final = {"began": "incident_began", "explained": "incident_explained", "over": "incident_ended"}
 _INERT: Final = str.maketrans({"<": "‹", ">": "›", "@": "＠"})  # noqa: RUF001 - they look alike on purpose
 
@@ -53,7 +50,6 @@ class Notice:
     """The start or end of an incident; `explorer` is a base URL, `report` its cause if that is known."""
 
     kind: str
-    """One of `KINDS`."""
     incident: Incident
     explorer: str | None = None
     report: Report | None = None
@@ -64,7 +60,6 @@ class Notice:
         return f"{self.kind} {self.incident.incident_id}{about}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON to send; `text` is for people."""
         incident, link = self.incident, None
         if self.explorer is not None:
             link = f"{self.explorer.rstrip('/')}/explore/incident/{incident.incident_id}"
@@ -93,8 +88,6 @@ class Notice:
 
 
 class IncidentAgent(Agent):
-    """Reads alerts, and delivers the start and end of incidents."""
-
     def __init__(
         self,
         sinks: Sequence[Delivery[Notice]],
@@ -115,7 +108,6 @@ class IncidentAgent(Agent):
         self._reading = asyncio.Lock()
 
     async def handle(self, record: Record) -> None:
-        """Handle one alert; most belong to an incident that was already reported."""
         alert = await self._parsed(record, Alert.model_validate_json, "an alert", "alerts")
         if alert is None:
             return
@@ -155,17 +147,12 @@ class IncidentAgent(Agent):
                     for partition, (begin, end) in places.items()
                 }
                 found = self._messages(self._topics.scores, RESULT.validate_json, around)
-                of_drop = first.metric, first.fingerprint
-                results = [
-                    one
-                    async for one in found
-                    if isinstance(one, Scored)
-                    and one.replay_id is None
-                    and (one.metric, one.evaluator.fingerprint) == of_drop
-                ]
+                scored = [one async for one in found if isinstance(one, Scored) and one.replay_id is None]
         except (StreamsError, KafkaError, TimeoutError) as error:
             _log.warning("the notice of an incident names no cause", error=repr(error))
             return None
+        drop = first.metric, first.fingerprint
+        results = [one for one in scored if (one.metric, one.evaluator.fingerprint) == drop]
         return report_on_scores(incident, first.metric, results, self._store.product_labels)
 
     async def _read(self) -> None:
