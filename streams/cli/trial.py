@@ -20,7 +20,7 @@ from judge.evaluate.evaluator import estimated_tokens, request_tokens
 from judge.evaluate.guard import neutral_task
 from judge.metric import Metric, unsampled_task
 from judge.text.printable import printable
-from schemas import QAEvent, Usage
+from schemas import QAEvent, Scored, Usage
 from streams.batch.plan import Estimate, request_of
 from streams.cli.running import json_text
 from streams.cli.session import opened
@@ -159,12 +159,14 @@ def measured_correlation(settings: Settings, metric: str) -> tuple[float | None,
     """Return the correlation of both judges' scores in the store, and its answers; None with few of them."""
     from streams.monitoring.two_phase import TwoPhase, pair_of
     from streams.store.database import StoreReader
-    from streams.store.verdicts import latest_scored
+    from streams.store.query import Filter
+    from streams.store.verdicts import page
 
     state = TwoPhase()
     with suppress(StoreError), StoreReader(settings.store.path).snapshot() as snapshot:
-        for result in latest_scored(snapshot, metric, MOST_RESULTS):
-            state.learn(pair_of(result))
+        wanted = Filter(metric=metric, status="scored")
+        for row in page(snapshot, wanted, order="newest", limit=MOST_RESULTS)["rows"]:
+            state.learn(pair_of(Scored.model_validate(row["result"])))
     count = round(state.prediction.pairs)
     return (state.prediction.correlation if count >= FEWEST_PAIRS else None), count
 

@@ -5,7 +5,8 @@
 - MLflow: `POST /api/3.0/mlflow/traces/tr-<trace id>/assessments`, one verdict per call; it is not idempotent,
   so existing ones are looked up first.
 - A webhook receives JSON, signed with HMAC-SHA256 over time and body.
-- A Collector receives OTLP over HTTP, or from a topic with its Kafka receiver.
+- A Collector receives OTLP, over HTTP or from a topic: a verdict as a log event, linked to the judged span,
+  and the judging as a trace of its own, with attributes of `semantic-conventions-genai` (in development).
 """
 
 from __future__ import annotations
@@ -14,21 +15,166 @@ import asyncio
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from pydantic import Field
 
-from schemas import Failed
+from schemas import Failed, JudgeCall, Scored
 from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import TooLargeError
 from streams.settings.outputs import SinkSecret, SinkSettings, WebSinkSettings
-from streams.sinks.base import Evaluation, HttpAnswer, ItemT, Opening, Sink, WebSink, refuse_all
+from streams.sinks.base import AnyResult, Evaluation, HttpAnswer, ItemT, Opening, Sink, WebSink, refuse_all
 from streams.sinks.incidents import Notice
-from streams.sinks.otlp import log_request, metadata, trace_request
 
 PROTOBUF: Final = "application/x-protobuf"
+EVENT_NAME: Final = "gen_ai.evaluation.result"
+SCOPE: Final = "judgestream"
+_INFO: Final = 9
+_WARN: Final = 13
+_INTERNAL: Final = 1
+_CLIENT: Final = 3
+_ERROR: Final = 2
+
+
+def metadata(result: AnyResult) -> dict[str, str]:
+    """Return a verdict's metadata for receivers: its weight and its judge."""
+    replay = {} if result.replay_id is None else {"judgestream.replay_id": result.replay_id}
+    return {
+        RESULT_ATTRIBUTE: result.result_id,
+        "judgestream.event_id": result.event_id,
+        "judgestream.sampling.probability": f"{result.sampling.probability:.6g}",
+        "judgestream.evaluator.fingerprint": result.evaluator.fingerprint,
+        "judgestream.evaluator.model": result.evaluator.model,
+        **replay,
+    }
+
+
+def log_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
+    """Return an ExportLogsServiceRequest in Protobuf, for a Collector's topic or OTLP/HTTP."""
+    request = LogsData()
+    of_service = request.resource_logs.add()
+    of_scope = _of_us(of_service, of_service.scope_logs, version)
+    for evaluation in evaluations:
+        _write(of_scope.log_records.add(), evaluation)
+    return bytes(request.SerializeToString())
+
+
+def trace_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
+    """Return an ExportTraceServiceRequest: spans of the judging, with those of the model's call if any."""
+    request = TracesData()
+    of_service = request.resource_spans.add()
+    of_scope = _of_us(of_service, of_service.scope_spans, version)
+    for evaluation in evaluations:
+        _write_judging(of_scope.spans.add(), evaluation)
+        judge, seconds = evaluation.result.judge, evaluation.result.times.judge_seconds
+        if judge is not None and not judge.cached and seconds is not None:
+            _write_call(of_scope.spans.add(), evaluation, judge, seconds)
+    return bytes(request.SerializeToString())
+
+
+def _of_us(of_service: Any, scopes: Any, version: str) -> Any:
+    _put(of_service.resource.attributes, {"service.name": SCOPE, "service.version": version})
+    of_scope = scopes.add()
+    of_scope.scope.name, of_scope.scope.version = SCOPE, version
+    return of_scope
+
+
+def _write_judging(span: Any, evaluation: Evaluation) -> None:
+    result = evaluation.result
+    span.trace_id, span.span_id = bytes.fromhex(result.result_id), bytes.fromhex(result.result_id[:16])
+    span.name, span.kind = f"evaluate {evaluation.result.metric}", _INTERNAL
+    span.end_time_unix_nano = _nanoseconds(result.times.judged_at)
+    span.start_time_unix_nano = min(_nanoseconds(result.times.sampled_at), span.end_time_unix_nano)
+    if result.trace_id is not None and result.span_id is not None:
+        link = span.links.add()
+        link.trace_id, link.span_id = _identifier(result.trace_id, 32), _identifier(result.span_id, 16)
+    _put(span.attributes, _attributes(evaluation))
+    if isinstance(result, Failed):
+        span.status.code = _ERROR
+
+
+def _write_call(span: Any, evaluation: Evaluation, judge: JudgeCall, seconds: float) -> None:
+    result = evaluation.result
+    span.trace_id, span.span_id = bytes.fromhex(result.result_id), bytes.fromhex(result.result_id[16:])
+    span.parent_span_id = bytes.fromhex(result.result_id[:16])
+    span.name, span.kind = _valid(f"chat {judge.model_asked}"), _CLIENT
+    span.end_time_unix_nano = _nanoseconds(result.times.judged_at)
+    span.start_time_unix_nano = span.end_time_unix_nano - round(seconds * 1e9)
+    attributes: dict[str, str | float | None] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",  # the convention's name for compatible endpoints
+        "gen_ai.request.model": judge.model_asked,
+        "gen_ai.response.model": judge.model_answered,
+        "gen_ai.usage.input_tokens": result.usage.input_tokens,
+        "gen_ai.usage.cache_read.input_tokens": result.usage.cached_tokens,
+        "gen_ai.usage.output_tokens": result.usage.output_tokens,
+        "judgestream.endpoint": judge.endpoint,
+        "judgestream.tries": judge.tries,
+        "judgestream.cost_usd": result.cost_usd,
+    }
+    _put(span.attributes, attributes)
+
+
+def _write(record: Any, evaluation: Evaluation) -> None:
+    result = evaluation.result
+    at = _nanoseconds(result.times.judged_at)
+    record.time_unix_nano = record.observed_time_unix_nano = at
+    record.severity_number = _WARN if isinstance(result, Failed) else _INFO
+    record.event_name = EVENT_NAME
+    shown = evaluation.label if evaluation.score is None else f"{evaluation.score:g}"
+    record.body.string_value = f"evaluation: {evaluation.result.metric}={shown}"
+    # Omit ids of another form: a Collector refuses the whole request because of one.
+    record.trace_id = _identifier(result.trace_id, 32)
+    record.span_id = _identifier(result.span_id, 16)
+    _put(record.attributes, _attributes(evaluation))
+
+
+def _attributes(evaluation: Evaluation) -> dict[str, str | float | None]:
+    """Return a verdict's attributes: without a score if it failed, and with a label alone if it has none."""
+    result, score = evaluation.result, evaluation.score
+    numeric = isinstance(result, Scored) and not isinstance(result.value, bool | str)
+    return {
+        "gen_ai.evaluation.name": result.metric,
+        "gen_ai.evaluation.score.value": None if score is None else float(score),
+        "error.type": result.error_type if isinstance(result, Failed) else None,
+        "gen_ai.evaluation.score.label": None if numeric or isinstance(result, Failed) else evaluation.label,
+        "gen_ai.evaluation.explanation": evaluation.explanation or None,
+        **metadata(result),
+        "judgestream.sampling.probability": float(f"{result.sampling.probability:.6g}"),
+        **{f"judgestream.label.{name}": value for name, value in result.labels.items()},
+    }
+
+
+def _nanoseconds(at: datetime) -> int:
+    return 1000 * round(at.timestamp() * 1e6)  # multiplying by 1e9 exceeds a float's precision
+
+
+def _identifier(value: str | None, digits: int) -> bytes:
+    return bytes.fromhex(value) if value is not None and len(value) == digits else b""
+
+
+def _put(attributes: Any, values: Mapping[str, str | float | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            continue
+        pair = attributes.add()
+        pair.key = name
+        if isinstance(value, str):
+            pair.value.string_value = _valid(value)
+        elif isinstance(value, int):
+            pair.value.int_value = value
+        else:
+            pair.value.double_value = value
+
+
+def _valid(text: str) -> str:
+    """Replace surrogates, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class LangfuseSettings(WebSinkSettings):

@@ -71,7 +71,7 @@ def _event_lines(found: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
-    from streams.store.views.evidence import items_of
+    from streams.store.verdicts import items_of
 
     result = verdict["result"]
     score = verdict["status"] if verdict["score"] is None else str(verdict["score"])

@@ -21,8 +21,8 @@ from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader
 from streams.store.gate import ANSWERS, Verdict, look
 from streams.store.query import Filter, parse
+from streams.store.verdicts import Links, line_of, verdict_of
 from streams.store.views.calibration import calibrations
-from streams.store.views.evidence import Links, line_of, verdict_of
 from streams.store.views.incidents import Incident, find, known_incidents, summary_of
 from streams.store.views.labels import Scales
 from streams.store.views.report import Report, card, commands, markdown, report_on, values_of

@@ -25,7 +25,7 @@ from streams.intake.reading.otlp.reader import OtlpReader
 from streams.sinks import delivery
 from streams.sinks.base import AnyResult, Evaluation, Sink
 from streams.sinks.delivery import Delivery, SinkAgent
-from streams.sinks.otlp import trace_request
+from streams.sinks.receivers import trace_request
 from tests.streams.records import Outbox
 from tests.streams.results import at, failed, scored, unscored
 from tests.streams.sinks.receiving import Server, way

@@ -21,7 +21,7 @@ from streams.batch.comparison import label_rows
 from streams.errors import BadFilterError, SettingsError
 from streams.store import query
 from streams.store.records import TextsKept, text_row, unpacked
-from streams.store.views.evidence import EvidenceItem, Links, items_of, pieces
+from streams.store.verdicts import EvidenceItem, Links, items_of, pieces
 from streams.store.views.incidents import LATEST, find, group, summary_of
 from streams.store.views.labels import read_labels
 from tests.streams.results import scored, task_of

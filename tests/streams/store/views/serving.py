@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 from schemas import Alert, Label, Selection
 from streams.store import verdicts
 from streams.store.database import StoreReader
-from streams.store.views.evidence import Links
+from streams.store.verdicts import Links
 from streams.store.views.explorer import Explorer
 from streams.store.views.labels import label_of, parse_score
 from streams.store.views.review import Review
