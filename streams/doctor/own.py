@@ -28,7 +28,7 @@ from streams.settings.addresses import sends_key_in_the_clear
 from streams.settings.outputs import TelemetrySettings
 from streams.settings.tree import Settings
 from streams.telemetry.logs import SHORT_SECRET, short_secrets
-from streams.web.access import open_access
+from streams.web.port import open_access
 
 SPARE_DESCRIPTORS: Final = 128
 """File descriptors for broker connections, HTTP clients, files and the event loop."""

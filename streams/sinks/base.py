@@ -15,7 +15,7 @@ import orjson
 import structlog
 
 from judge.text.printable import cause_of
-from schemas import Failed, Scored, Unscored
+from schemas import Failed, Result, Unscored
 from streams.kafka.output import Output
 from streams.settings.base import Secret
 from streams.settings.kinds import Configured, KindSection
@@ -27,7 +27,6 @@ MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 MAX_EXPLANATION_CHARS: Final = 4_000
 _AGAIN: Final = frozenset({401, 403, 408, 425, 429})
 """401 and 403, because credentials can be corrected without loss."""
-AnyResult = Scored | Unscored | Failed
 _log = structlog.stdlib.get_logger(__name__)
 
 
@@ -54,7 +53,7 @@ ItemT = TypeVar("ItemT", bound=Deliverable)
 class Evaluation:
     """A result in a form common to all receivers."""
 
-    result: AnyResult
+    result: Result
     score: float | None
     """None if there is none, as for a forced verdict (missing input)."""
     label: str
@@ -62,7 +61,7 @@ class Evaluation:
     explanation: str
 
     @classmethod
-    def of(cls, result: AnyResult) -> Evaluation:
+    def of(cls, result: Result) -> Evaluation:
         if isinstance(result, Failed):
             return cls(result, None, "failed", result.detail[:MAX_EXPLANATION_CHARS])
         verdict = result.verdict or {}

@@ -79,7 +79,7 @@ class Delivery(Generic[ItemT]):
                 await self._deliver(batch)
 
     async def _deliver(self, batch: list[tuple[ItemT, asyncio.Future[None]]]) -> None:
-        failures: dict[str, Exception]
+        failures: Mapping[str, Exception]
         try:
             refused = await self._send([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - foreign code; each record's agent reports it

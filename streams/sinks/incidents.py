@@ -124,7 +124,9 @@ class IncidentAgent(Agent):
         async with self._reading:  # read the topic once for a burst of alerts
             settled = self._read_at >= alert.raised_at.timestamp() + SETTLE_SECONDS
             if alert.alert_id not in self._known or not settled:
-                await self._read()
+                began = self._now()
+                alerts = [one async for one in self._messages(self._topics.alerts, Alert.model_validate_json)]
+                self._known, self._read_at = {one.alert_id: one for one in alerts}, began
         if alert.word is not None:
             self._known[alert.alert_id] = alert
         incident = find(group(self._known.values()), alert.alert_id)
@@ -154,11 +156,6 @@ class IncidentAgent(Agent):
         drop = first.metric, first.fingerprint
         results = [one for one in scored if (one.metric, one.evaluator.fingerprint) == drop]
         return report_on_scores(incident, first.metric, results, self._store.product_labels)
-
-    async def _read(self) -> None:
-        began = self._now()
-        alerts = [one async for one in self._messages(self._topics.alerts, Alert.model_validate_json)]
-        self._known, self._read_at = {one.alert_id: one for one in alerts}, began
 
     async def _messages(
         self, topic: str, parse: Callable[[bytes], T], ranges: Ranges | None = None

@@ -20,28 +20,24 @@ from datetime import datetime
 from typing import Any, Final
 
 import orjson
-from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, SEVERITY_NUMBER_WARN, LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from pydantic import Field
 
-from schemas import Failed, JudgeCall, Scored
+from schemas import Failed, JudgeCall, Result, Scored
 from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import TooLargeError
 from streams.settings.outputs import SinkSecret, SinkSettings, WebSinkSettings
-from streams.sinks.base import AnyResult, Evaluation, HttpAnswer, ItemT, Opening, Sink, WebSink, refuse_all
+from streams.sinks.base import Evaluation, HttpAnswer, ItemT, Opening, Sink, WebSink, refuse_all
 from streams.sinks.incidents import Notice
 
 PROTOBUF: Final = "application/x-protobuf"
 EVENT_NAME: Final = "gen_ai.evaluation.result"
 SCOPE: Final = "judgestream"
-_INFO: Final = 9
-_WARN: Final = 13
-_INTERNAL: Final = 1
-_CLIENT: Final = 3
-_ERROR: Final = 2
+_VALUES: Final = {str: "string_value", int: "int_value", float: "double_value"}
 
 
-def metadata(result: AnyResult) -> dict[str, str]:
+def metadata(result: Result) -> dict[str, str]:
     """Return a verdict's metadata for receivers: its weight and its judge."""
     replay = {} if result.replay_id is None else {"judgestream.replay_id": result.replay_id}
     return {
@@ -87,7 +83,7 @@ def _of_us(of_service: Any, scopes: Any, version: str) -> Any:
 def _write_judging(span: Any, evaluation: Evaluation) -> None:
     result = evaluation.result
     span.trace_id, span.span_id = bytes.fromhex(result.result_id), bytes.fromhex(result.result_id[:16])
-    span.name, span.kind = f"evaluate {evaluation.result.metric}", _INTERNAL
+    span.name, span.kind = f"evaluate {evaluation.result.metric}", span.SPAN_KIND_INTERNAL
     span.end_time_unix_nano = _nanoseconds(result.times.judged_at)
     span.start_time_unix_nano = min(_nanoseconds(result.times.sampled_at), span.end_time_unix_nano)
     if result.trace_id is not None and result.span_id is not None:
@@ -95,14 +91,14 @@ def _write_judging(span: Any, evaluation: Evaluation) -> None:
         link.trace_id, link.span_id = _identifier(result.trace_id, 32), _identifier(result.span_id, 16)
     _put(span.attributes, _attributes(evaluation))
     if isinstance(result, Failed):
-        span.status.code = _ERROR
+        span.status.code = span.status.STATUS_CODE_ERROR
 
 
 def _write_call(span: Any, evaluation: Evaluation, judge: JudgeCall, seconds: float) -> None:
     result = evaluation.result
     span.trace_id, span.span_id = bytes.fromhex(result.result_id), bytes.fromhex(result.result_id[16:])
     span.parent_span_id = bytes.fromhex(result.result_id[:16])
-    span.name, span.kind = _valid(f"chat {judge.model_asked}"), _CLIENT
+    span.name, span.kind = _valid(f"chat {judge.model_asked}"), span.SPAN_KIND_CLIENT
     span.end_time_unix_nano = _nanoseconds(result.times.judged_at)
     span.start_time_unix_nano = span.end_time_unix_nano - round(seconds * 1e9)
     attributes: dict[str, str | float | None] = {
@@ -124,13 +120,12 @@ def _write(record: Any, evaluation: Evaluation) -> None:
     result = evaluation.result
     at = _nanoseconds(result.times.judged_at)
     record.time_unix_nano = record.observed_time_unix_nano = at
-    record.severity_number = _WARN if isinstance(result, Failed) else _INFO
+    record.severity_number = SEVERITY_NUMBER_WARN if isinstance(result, Failed) else SEVERITY_NUMBER_INFO
     record.event_name = EVENT_NAME
     shown = evaluation.label if evaluation.score is None else f"{evaluation.score:g}"
     record.body.string_value = f"evaluation: {evaluation.result.metric}={shown}"
     # Omit ids of another form: a Collector refuses the whole request because of one.
-    record.trace_id = _identifier(result.trace_id, 32)
-    record.span_id = _identifier(result.span_id, 16)
+    record.trace_id, record.span_id = _identifier(result.trace_id, 32), _identifier(result.span_id, 16)
     _put(record.attributes, _attributes(evaluation))
 
 
@@ -160,16 +155,9 @@ def _identifier(value: str | None, digits: int) -> bytes:
 
 def _put(attributes: Any, values: Mapping[str, str | float | None]) -> None:
     for name, value in values.items():
-        if value is None:
-            continue
-        pair = attributes.add()
-        pair.key = name
-        if isinstance(value, str):
-            pair.value.string_value = _valid(value)
-        elif isinstance(value, int):
-            pair.value.int_value = value
-        else:
-            pair.value.double_value = value
+        if value is not None:
+            shown = _valid(value) if isinstance(value, str) else value
+            setattr(attributes.add(key=name).value, _VALUES[type(value)], shown)
 
 
 def _valid(text: str) -> str:
@@ -177,17 +165,16 @@ def _valid(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-class LangfuseSettings(WebSinkSettings):
-    """Langfuse needs two keys."""
-
-    public_key: str = Field(min_length=1)
-    """Langfuse's public key."""
+class SecretSettings(WebSinkSettings):
     secret: SinkSecret
 
 
-class Langfuse(WebSink[Evaluation]):
-    """Scores."""
+class LangfuseSettings(SecretSettings):
+    public_key: str = Field(min_length=1)
+    """Langfuse's public key."""
 
+
+class Langfuse(WebSink[Evaluation]):
     Settings = LangfuseSettings
 
     def __init__(self, settings: LangfuseSettings, opening: Opening) -> None:
@@ -202,42 +189,39 @@ class Langfuse(WebSink[Evaluation]):
         return {"Authorization": f"Basic {pair}"}
 
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
-        answer = await self._json("/api/public/scores", [_langfuse_score(evaluation) for evaluation in batch])
-        return _langfuse_refused(batch, answer) if answer.status == 207 else refuse_all(batch, answer)
-
-
-def _langfuse_score(evaluation: Evaluation) -> dict[str, Any]:
-    result = evaluation.result
-    return {
-        "id": result.result_id,
-        "traceId": result.trace_id,
-        "observationId": result.span_id,
-        "name": result.metric,
-        "value": evaluation.score,
-        "dataType": "NUMERIC",
-        "comment": evaluation.explanation,
-        "metadata": metadata(result),
-        "timestamp": result.times.judged_at.isoformat(),
-    }
-
-
-def _langfuse_refused(batch: Sequence[Evaluation], answer: HttpAnswer) -> dict[str, str]:
-    content = answer.json()
-    errors = content.get("errors") if isinstance(content, dict) else None
-    refused: dict[str, str] = {}
-    for error in errors if isinstance(errors, list) else ():
-        if isinstance(error, dict):
-            index, name, status = (error.get(field) for field in ("index", "id", "status"))
-            if isinstance(index, int) and 0 <= index < len(batch):
-                name = batch[index].key
-            if isinstance(name, str):
-                refused[name] = f"status {status}" if isinstance(status, int) else "an error of the receiver"
-    return refused
+        scores = [
+            {
+                "id": one.key,
+                "traceId": one.result.trace_id,
+                "observationId": one.result.span_id,
+                "name": one.result.metric,
+                "value": one.score,
+                "dataType": "NUMERIC",
+                "comment": one.explanation,
+                "metadata": metadata(one.result),
+                "timestamp": one.result.times.judged_at.isoformat(),
+            }
+            for one in batch
+        ]
+        answer = await self._json("/api/public/scores", scores)
+        if answer.status != 207:
+            return refuse_all(batch, answer)
+        content = answer.json()
+        errors = content.get("errors") if isinstance(content, dict) else None
+        refused: dict[str, str] = {}
+        for error in errors if isinstance(errors, list) else ():
+            if isinstance(error, dict):
+                index, name, status = (error.get(field) for field in ("index", "id", "status"))
+                if isinstance(index, int) and 0 <= index < len(batch):
+                    name = batch[index].key
+                if isinstance(name, str):
+                    refused[name] = (
+                        f"status {status}" if isinstance(status, int) else "an error of the receiver"
+                    )
+        return refused
 
 
 class Phoenix(WebSink[Evaluation]):
-    """Span annotations."""
-
     def wants(self, item: Evaluation) -> bool:
         return item.result.span_id is not None
 
@@ -262,8 +246,6 @@ class Phoenix(WebSink[Evaluation]):
 
 
 class Mlflow(WebSink[Evaluation]):
-    """Assessments of traces."""
-
     def wants(self, item: Evaluation) -> bool:
         return item.result.trace_id is not None
 
@@ -312,8 +294,6 @@ def _holds(answer: Any, result_id: str) -> bool:
 
 
 class OtlpHttp(WebSink[Evaluation]):
-    """Log events to a Collector's OTLP/HTTP receiver."""
-
     write = staticmethod(log_request)
 
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
@@ -339,32 +319,25 @@ class OtlpTopic(Sink[Evaluation]):
 
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
         """Write verdicts; those that are too large for the topic are refused."""
-        reasons = await asyncio.gather(*map(self._write, batch))
-        return {
-            evaluation.key: why for evaluation, why in zip(batch, reasons, strict=True) if why is not None
-        }
+        refused: dict[str, str] = {}
 
-    async def _write(self, evaluation: Evaluation) -> str | None:
-        key = None if evaluation.result.trace_id is None else evaluation.result.trace_id.encode()
-        value = log_request([evaluation], version=self._version)
-        headers = (("content-type", PROTOBUF.encode()),)
-        try:
-            await self._output.write(self._topic, key=key, value=value, headers=headers)
-        except TooLargeError as error:
-            return str(error)
-        return None
+        async def write(one: Evaluation) -> None:
+            key = None if one.result.trace_id is None else one.result.trace_id.encode()
+            value = log_request([one], version=self._version)
+            headers = (("content-type", PROTOBUF.encode()),)
+            try:
+                await self._output.write(self._topic, key=key, value=value, headers=headers)
+            except TooLargeError as error:
+                refused[one.key] = str(error)
 
-
-class SignedSettings(WebSinkSettings):
-    """A signature needs a secret."""
-
-    secret: SinkSecret
+        await asyncio.gather(*map(write, batch))
+        return refused
 
 
 class SignedSink(WebSink[ItemT]):
     """JSON to your own URL, with an `sha256=` HMAC over `<time>.<body>`, against replays."""
 
-    Settings = SignedSettings
+    Settings = SecretSettings
 
     async def _post(self, body: bytes) -> HttpAnswer:
         moment = str(int(self._now()))
@@ -378,16 +351,12 @@ class SignedSink(WebSink[ItemT]):
 
 
 class Webhook(SignedSink[Evaluation]):
-    """Results."""
-
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
         results = b",".join(evaluation.result.model_dump_json().encode() for evaluation in batch)
         return refuse_all(batch, await self._post(b'{"results":[' + results + b"]}"))
 
 
 class IncidentWebhook(SignedSink[Notice]):
-    """Incidents, one per request."""
-
     reads = "incidents"
     batch = 1
     linger_seconds = 0

@@ -18,7 +18,7 @@ from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.table import AGENTS, AgentName, plan_topics
 from streams.settings.tree import Settings
-from streams.web.access import open_access
+from streams.web.port import open_access
 from streams.worker.agents import add_agents
 from streams.worker.server import serve
 from streams.worker.worker import Worker

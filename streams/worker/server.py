@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from streams.settings.outputs import TelemetrySettings
 from streams.telemetry.exposition import content_type, expose
-from streams.web.access import BasicAuth
-from streams.web.port import Port, add_assets, json_response
+from streams.web.port import BasicAuth, Port, add_assets, json_response
 from streams.worker.health import Health, HealthReport
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from streams.intake.sampling import random_value
 from streams.kafka.dead_letters import letter_forms
 from streams.settings.problems import describe
 from streams.store.verdicts import items_of, pieces
-from streams.web.access import is_own_host
+from streams.web.port import is_own_host
 from tests.judge.tasks import make_task
 from tests.robustness.corpus import as_json_text
 

@@ -30,7 +30,7 @@ from streams.kafka.decoding import HEAD
 from streams.kafka.patches import install
 from streams.settings.problems import explain
 from streams.settings.tree import Settings
-from streams.web.access import is_own_host
+from streams.web.port import is_own_host
 from tests.judge.tasks import make_task
 from tests.streams.kafka.logs import batch, signed, taken
 

@@ -44,8 +44,7 @@ def review(
 async def _serve(call: Session, port: int, who: str | None, stop: asyncio.Event, *, page: str) -> None:
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
-    from streams.web.access import BasicAuth, server_tls
-    from streams.web.port import Port
+    from streams.web.port import BasicAuth, Port, server_tls
 
     settings = call.settings
     wanted, tls = settings.review, settings.telemetry.tls

@@ -223,8 +223,7 @@ def explore(
 async def _explore(call: Session, port: int, stop: asyncio.Event, *, follow: bool) -> None:
     from streams.store.agent import StoreAgent
     from streams.store.views.explorer import open_explorer
-    from streams.web.access import open_access
-    from streams.web.port import Port
+    from streams.web.port import Port, open_access
 
     settings = call.settings
     auth, tls = open_access(settings.telemetry)

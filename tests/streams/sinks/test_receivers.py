@@ -20,10 +20,10 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
-from schemas import JudgeCall, Times, Usage
+from schemas import JudgeCall, Result, Times, Usage
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.sinks import delivery
-from streams.sinks.base import AnyResult, Evaluation, Sink
+from streams.sinks.base import Evaluation, Sink
 from streams.sinks.delivery import Delivery, SinkAgent
 from streams.sinks.receivers import trace_request
 from tests.streams.records import Outbox
@@ -34,11 +34,11 @@ FILE: Final = Path(__file__).parent / "requests.jsonl"
 TRACED: Final = {"trace_id": "0af7651916cd43dd8448eb211c80319c", "span_id": "b7ad6b7169203331"}
 
 
-def changed(result: AnyResult, **fields: Any) -> AnyResult:
+def changed(result: Result, **fields: Any) -> Result:
     return result.model_copy(update=TRACED | fields)
 
 
-def asked(number: int, **call: Any) -> AnyResult:
+def asked(number: int, **call: Any) -> Result:
     """Return the result of a call that took 2 of the 5 seconds between sampling and result."""
     judge = JudgeCall(endpoint="east", model_asked="gpt-4.1", model_answered="gpt-4.1-2025", tries=2, **call)
     usage = Usage(input_tokens=700, cached_tokens=600, output_tokens=40)
@@ -46,7 +46,7 @@ def asked(number: int, **call: Any) -> AnyResult:
     return changed(scored(number, 4), judge=judge, usage=usage, cost_usd=0.25, times=times)
 
 
-VERDICTS: Final[Mapping[str, AnyResult]] = {
+VERDICTS: Final[Mapping[str, Result]] = {
     "sampled": changed(scored(1, 4, probability=0.25, labels={"app": "shop"}, seconds=0.453029)),
     "second": changed(scored(2, 4)),
     "untraced": scored(3, 1),

@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 from pydantic import SecretStr
 
 from streams.settings.outputs import BasicAuthSettings, TlsSettings
-from streams.web.access import BasicAuth, server_tls
+from streams.web.port import BasicAuth, server_tls
 from tests.alerting.installation import Traffic, installation
 from tests.integration.deadlines import until
 from tests.streams.certificates import Authority

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from judge.endpoints.options import is_loopback
 from streams.errors import PortError, SettingsError
 from streams.settings.outputs import BasicAuthSettings, TelemetrySettings, TlsSettings
-from streams.web.access import BasicAuth, open_access, server_tls
+from streams.web.port import BasicAuth, open_access, server_tls
 from tests.streams.certificates import Authority
 from tests.streams.worker.serving import served
 

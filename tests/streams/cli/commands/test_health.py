@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from streams.settings.load import load_settings
-from streams.web.access import open_access
+from streams.web.port import open_access
 from tests.loopback import in_thread, on_loopback
 from tests.streams.certificates import Authority
 from tests.streams.cli.conftest import Command

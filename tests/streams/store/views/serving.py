@@ -17,8 +17,7 @@ from streams.store.verdicts import Links
 from streams.store.views.explorer import Explorer
 from streams.store.views.labels import label_of, parse_score
 from streams.store.views.review import Review
-from streams.web.access import BasicAuth
-from streams.web.port import Port
+from streams.web.port import BasicAuth, Port
 from tests.streams import results
 from tests.streams.results import START, at, failed, scored, unscored
 from tests.streams.store.records import StoreFile, result_record, task_record
