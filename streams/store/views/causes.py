@@ -91,66 +91,71 @@ def variance_of(sums: WeightedSums, width: float) -> float:
     return (sums.standard_error or 0.0) ** 2 + (0.5 * width / (effective + 1)) ** 2
 
 
-class Table:
-    """The answers before and after by the values of a label; all together without one."""
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The answers with a label's value, those with other values, and all."""
 
-    def __init__(self, name: str, before: Answers, after: Answers, width: float) -> None:
-        self.name = name
-        self._before, self._after = _by_value(name, before), _by_value(name, after)
-        self.whole = Part(
-            WeightedSums.merged(self._before.values()), WeightedSums.merged(self._after.values()), width
-        )
-        self.values = sorted({*self._before, *self._after})
+    name: str
+    value: str
+    part: Part
+    rest: Part
+    whole: Part
 
-    def part(self, value: str) -> Part:
-        none = WeightedSums()
-        return Part(self._before.get(value, none), self._after.get(value, none), self.whole.width)
-
-    def rest(self, value: str) -> Part:
-        before, after = (
-            WeightedSums.merged([sums for name, sums in side.items() if name != value])
-            for side in (self._before, self._after)
-        )
-        return Part(before, after, self.whole.width)
-
-    def shares(self, value: str) -> tuple[float, float]:
-        """Return the value's share of the traffic before and after, 0 to 1."""
-        part, whole = self.part(value), self.whole
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Its shares of the traffic before and after, 0 to 1."""
+        part, whole = self.part, self.whole
         before, after = part.before.weight, part.after.weight
         return before / (whole.before.weight or 1.0), after / (whole.after.weight or 1.0)
 
-    def rolled_out(self, value: str) -> bool:
-        """Return whether a value is new or took over, and did not get worse itself."""
+    @property
+    def rolled_out(self) -> bool:
+        """Whether it is new or took over, and did not get worse itself."""
         # The start of a fall is an estimate, so some of its answers may be before.
-        part, (share_before, share_after) = self.part(value), self.shares(value)
-        if part.before.effective_count < FEWEST or share_before < NEW_SHARE * share_after:
+        share_before, share_after = self.shares
+        if self.part.before.effective_count < FEWEST or share_before < NEW_SHARE * share_after:
             return share_after > share_before
-        return share_after - share_before >= TAKEN_OVER and part.fall <= LEFT_OVER * part.error
+        return share_after - share_before >= TAKEN_OVER and self.part.fall <= LEFT_OVER * self.part.error
 
-    def mixed(self, value: str) -> float:
-        """Return the points of the fall due to one value's changed share, relative to the overall mean."""
-        share_before, share_after = self.shares(value)
+    @property
+    def mixed(self) -> float:
+        """The points of the fall due to its changed share, relative to the overall mean."""
+        share_before, share_after = self.shares
         own, whole = (
             [sums.mean for sums in (part.before, part.after) if sums.mean is not None]
-            for part in (self.part(value), self.whole)
+            for part in (self.part, self.whole)
         )
         return (share_before - share_after) * (fmean(own) - fmean(whole)) if own and whole else 0.0
 
-    @property
-    def mix(self) -> float:
-        return sum(self.mixed(value) for value in self.values)
+    def cause(self, kind: Kind, contribution: float, error: float) -> Cause:
+        before, after, where = self.part.before.mean, self.part.after.mean, ((self.name, self.value),)
+        return Cause(kind, contribution, error, before, after, *self.shares, where=where)
 
-    @property
-    def mix_error(self) -> float:
-        """The standard error of the mix, from the chance in the values' shares."""
-        square = 0.0
-        for side in (self._before, self._after):
-            whole = WeightedSums.merged(side.values())
-            spread = sum(
-                sums.weight * ((sums.mean or 0.0) - (whole.mean or 0.0)) ** 2 for sums in side.values()
-            )
-            square += spread / max(whole.weight, 1e-9) / max(whole.effective_count, 1.0)
-        return sqrt(square)
+
+def _values(name: str, before: Answers, after: Answers, width: float) -> list[Value]:
+    sides = [_by_value(name, answers) for answers in (before, after)]
+    values = sorted({*sides[0], *sides[1]})
+
+    def part(some: Collection[str]) -> Part:
+        was, now = (WeightedSums.merged([side[one] for one in some if one in side]) for side in sides)
+        return Part(was, now, width)
+
+    whole = part(values)
+    return [
+        Value(name, one, part([one]), part([other for other in values if other != one]), whole)
+        for one in values
+    ]
+
+
+def _mix_error(values: Sequence[Value]) -> float:
+    """Return the standard error of the mix, from the chance in the values' shares."""
+    square = 0.0
+    for side in ("before", "after"):
+        whole: WeightedSums = getattr(values[0].whole, side)
+        parts: list[WeightedSums] = [getattr(one.part, side) for one in values]
+        spread = sum(sums.weight * ((sums.mean or 0.0) - (whole.mean or 0.0)) ** 2 for sums in parts)
+        square += spread / max(whole.weight, 1e-9) / max(whole.effective_count, 1.0)
+    return sqrt(square)
 
 
 def _by_value(name: str, answers: Iterable[JudgedAnswer]) -> dict[str, WeightedSums]:
@@ -160,19 +165,19 @@ def _by_value(name: str, answers: Iterable[JudgedAnswer]) -> dict[str, WeightedS
     return {value: WeightedSums.of_counted(scores) for value, scores in by_value.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cause:
     """A cause: its points of the fall, means (None of too few answers), and shares of the traffic, 0 to 1."""
 
     kind: Kind
-    where: tuple[tuple[str, str], ...] = ()
-    """The label and value, or both of a crossing; none for the whole traffic."""
     contribution: float
     error: float
     before: float | None
     after: float | None
     share_before: float
     share_after: float
+    where: tuple[tuple[str, str], ...] = ()
+    """The label and value, or both of a crossing; none for the whole traffic."""
     beside: bool = True
     """Whether other values run beside a new one; without them, it is new at the same time as the fall."""
 
@@ -230,14 +235,14 @@ def find_causes(
         low=whole.fall - _Z95 * whole.error,
         high=whole.fall + _Z95 * whole.error,
         causes=tuple(causes),
-        mix={table.name: table.mix for table in search.tables(names, before, after)},
+        mix={some[0].name: sum(one.mixed for one in some) for some in search.tables(names, before, after)},
     )
 
 
-def _restored(table: Table, after: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+def _restored(values: Sequence[Value], after: Answers) -> list[JudgedAnswer]:
     """Return the answers since, weighted so that each value has its share from before."""
-    shares = {value: table.shares(value) for value in table.values}
-    answers = ((one, *shares[one.labels.get(table.name, "")]) for one in after)
+    shares = {one.value: one.shares for one in values}
+    answers = ((one, *shares[one.labels.get(values[0].name, "")]) for one in after)
     return [replace(one, probability=one.probability * now / was) for one, was, now in answers if was > 0]
 
 
@@ -247,38 +252,38 @@ class _Search:
     products: Collection[str]
 
     def part(self, before: Answers, after: Answers) -> Part:
-        return Table("", before, after, self.width).whole
+        was, now = (WeightedSums.merged(_by_value("", some).values()) for some in (before, after))
+        return Part(was, now, self.width)
 
-    def tables(self, names: Iterable[str], before: Answers, after: Answers) -> list[Table]:
-        return [Table(name, before, after, self.width) for name in names]
+    def tables(self, names: Iterable[str], before: Answers, after: Answers) -> list[list[Value]]:
+        return [_values(name, before, after, self.width) for name in names]
 
-    def mixed(self, tables: Iterable[Table], fall: float) -> tuple[Table, Cause] | None:
+    def mixed(self, tables: Iterable[list[Value]], fall: float) -> tuple[list[Value], Cause] | None:
         """Return the label whose changed shares explain most of the fall; None without a clear one."""
-        found: list[tuple[Table, Cause]] = []
-        for table in tables:
-            if table.name in self.products:
-                continue  # changed shares of products are a change of the product
-            mix, error = table.mix, table.mix_error
-            grown = [value for value in table.values if table.shares(value)[1] > table.shares(value)[0]]
+        found: list[tuple[list[Value], Cause]] = []
+        for values in tables:
+            mix, error = sum(one.mixed for one in values), _mix_error(values)
+            # Changed shares of products are a change of the product.
+            grown = [one for one in values if one.shares[1] > one.shares[0] and one.name not in self.products]
             if grown and mix > LEFT_OVER * error and mix > LEAST_REST * fall:
-                value = max(grown, key=lambda value: (table.mixed(value), value))
-                found.append((table, _cause("mix", table, value, mix, error)))
+                most = max(grown, key=lambda one: (one.mixed, one.value))
+                found.append((values, most.cause("mix", mix, error)))
         return max(found, key=lambda one: one[1].contribution, default=None)
 
     def within(self, before: Answers, after: Answers, names: Sequence[str], whole: Part) -> list[Cause]:
         """Return other causes than the mix; a product without others beside it only if nothing else fits."""
         replaced = [
-            (table, value)
-            for table in self.tables([name for name in names if name in self.products], before, after)
-            for value in table.values
-            if table.rolled_out(value) and table.rest(value).after.effective_count < FEWEST
+            one
+            for values in self.tables([name for name in names if name in self.products], before, after)
+            for one in values
+            if one.rolled_out and one.rest.after.effective_count < FEWEST
         ]
-        labels = [name for name in names if name not in {table.name for table, _ in replaced}]
+        labels = [name for name in names if name not in {one.name for one in replaced}]
         causes = self._greedy(before, after, labels, whole)
         explained = sum(cause.contribution for cause in causes if cause.kind != "all")
         if not replaced or not whole.fell or explained > EXPLAINS * whole.fall:
             return causes
-        return [replace(_rolled_out(table, value)[2], beside=False) for table, value in replaced]
+        return [replace(_rolled_out(one)[2], beside=False) for one in replaced]
 
     def _greedy(self, before: Answers, after: Answers, names: Sequence[str], whole: Part) -> list[Cause]:
         causes: list[Cause] = []
@@ -286,13 +291,12 @@ class _Search:
         while len(causes) < MAX_CAUSES and len(after) >= size / 20:
             cause = self._clearest(self.tables(names, before, after))
             if cause is None:
-                table = Table("", before, after, self.width)
-                rest = table.whole
+                rest = self.part(before, after)
                 share = rest.after.weight / (whole.after.weight or 1.0)
                 is_large = not causes or share * rest.fall > LEAST_REST * whole.fall
                 if rest.known and rest.fell and is_large:
-                    found = _cause("all", table, "", rest.fall, rest.error)
-                    causes.append(replace(found, where=(), share_before=share, share_after=share))
+                    means = rest.before.mean, rest.after.mean
+                    causes.append(Cause("all", rest.fall, rest.error, *means, share, share))
                 break
             causes.append(self._crossed(cause, before, after, names))
             # Of a crossing the whole value goes, too: what is left of it has another mix than the rest.
@@ -305,7 +309,7 @@ class _Search:
         # A new value has no answers before: its parts are compared with those of the values that it replaces.
         usual = before if cause.kind == "new" else [one for one in before if _has(one, cause)]
         tables = self.tables([name for name in names if name != cause.name], usual, inside)
-        part = self._clearest([table for table in tables if len(table.values) > 1])
+        part = self._clearest([values for values in tables if len(values) > 1])
         fall = self.part(usual, inside).fall
         if part is None or part.kind != "within" or part.contribution <= EXPLAINS * fall:
             return cause
@@ -320,54 +324,39 @@ class _Search:
             share_after=cause.share_after * part.share_after,
         )
 
-    def _clearest(self, tables: Sequence[Table]) -> Cause | None:
+    def _clearest(self, tables: Sequence[list[Value]]) -> Cause | None:
         """Return the value that fell most beyond the rest, in standard errors; new products come first."""
-        limit = NormalDist().inv_cdf(1 - CHANCE / max(sum(len(table.values) for table in tables), 1))
-        candidates = [self._candidate(table, value) for table in tables for value in table.values]
+        limit = NormalDist().inv_cdf(1 - CHANCE / max(sum(map(len, tables)), 1))
+        candidates = [self._candidate(one) for values in tables for one in values]
         found = [one for one in candidates if one is not None and one[1] >= limit]
         return max(found, key=lambda one: one[:2], default=(False, 0.0, None))[2]
 
-    def _candidate(self, table: Table, value: str) -> tuple[bool, float, Cause] | None:
+    def _candidate(self, one: Value) -> tuple[bool, float, Cause] | None:
         """Return whether a value is a new product, how far it fell beyond the rest, and the cause."""
-        part, rest = table.part(value), table.rest(value)
+        part, rest = one.part, one.rest
         if part.after.effective_count < FEWEST:
             return None
-        if table.name in self.products and table.rolled_out(value):
-            return _rolled_out(table, value)
+        if one.name in self.products and one.rolled_out:
+            return _rolled_out(one)
         if part.before.effective_count < FEWEST or not rest.known:
             return None  # nothing to compare it with
         distance = (part.fall - rest.fall) / sqrt(part.error**2 + rest.error**2)
-        share = fmean(table.shares(value))
-        return False, distance, _cause("within", table, value, share * part.fall, share * part.error)
+        share = fmean(one.shares)
+        return False, distance, one.cause("within", share * part.fall, share * part.error)
 
 
 def _has(answer: JudgedAnswer, cause: Cause) -> bool:
     return all(answer.labels.get(name, "") == value for name, value in cause.where)
 
 
-def _rolled_out(table: Table, value: str) -> tuple[bool, float, Cause]:
+def _rolled_out(one: Value) -> tuple[bool, float, Cause]:
     """Compare a new value with the other ones before and since."""
-    part, rest, width = table.part(value), table.rest(value), table.whole.width
-    usual = rest.before if rest.before.effective_count >= FEWEST else table.whole.before
+    part, rest, width = one.part, one.rest, one.whole.width
+    usual = rest.before if rest.before.effective_count >= FEWEST else one.whole.before
     fell = Part(usual, part.after, width)
     excess, variance = fell.fall, fell.error**2
     if rest.after.effective_count >= FEWEST:
         excess -= Part(usual, rest.after, width).fall
         variance = variance_of(part.after, width) + variance_of(rest.after, width)
-    share_before, share_after = table.shares(value)
-    gained = share_after - share_before
-    return True, excess / sqrt(variance), _cause("new", table, value, gained * fell.fall, gained * fell.error)
-
-
-def _cause(kind: Kind, table: Table, value: str, contribution: float, error: float) -> Cause:
-    part, (share_before, share_after) = table.part(value), table.shares(value)
-    return Cause(
-        kind=kind,
-        where=((table.name, value),),
-        contribution=contribution,
-        error=error,
-        before=part.before.mean,
-        after=part.after.mean,
-        share_before=share_before,
-        share_after=share_after,
-    )
+    gained = one.shares[1] - one.shares[0]
+    return True, excess / sqrt(variance), one.cause("new", gained * fell.fall, gained * fell.error)
