@@ -28,10 +28,10 @@ from tests.streams.results import START, at, numbered, scored
 from tests.streams.store.records import TOPICS, StoreFile, batch_of, result_record, task_record
 
 
-def _drawn(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the distribution of the scores of relevance."""
-    scores: dict[str, Any] = charts.charts(snapshot, Filter(), lambda _: (1, 5))["scores"]["relevance"]
-    return scores
+def _drawn(snapshot: Snapshot, wanted: Filter = Filter()) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: B008
+    """Return the data of the charts over time, and of those by label."""
+    found, by_label = (draw(snapshot, wanted, lambda _: (1, 5)) for draw in (charts.charts, charts.by_label))
+    return found, by_label
 
 
 def _count(path: Path, table: str = "results") -> int:
@@ -59,9 +59,7 @@ def test_a_batch_that_fails_leaves_nothing(store: StoreFile) -> None:
     writer = StoreWriter(store.path)
     writer.connection.execute("PRAGMA max_page_count = 60")
     noise = "".join(map(chr, Random(1).choices(range(0x4E00, 0x9C00), k=100_000)))
-    large = batch_of(
-        result_record(scored(5, 3, labels={"app": "a"})), task_record(scored(5, 3), answer=noise)
-    )
+    large = batch_of(scored(5, 3, labels={"app": "a"}), task_record(scored(5, 3), answer=noise))
     with pytest.raises(StoreFullError, match="full"):
         writer.write(large)
     writer.connection.execute("PRAGMA max_page_count = 1000000")
@@ -99,14 +97,14 @@ def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alon
 
 
 def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(store: StoreFile) -> None:
-    store.write(result_record(scored(1, 4)))
-    reader = StoreReader(store.path)
-    with reader.snapshot() as snapshot:
-        assert Filtered(snapshot, Filter()).count() == 1
-    set_aside(store.path)
-    store.write()
-    with reader.snapshot() as snapshot:
-        assert Filtered(snapshot, Filter()).count() == 0
+    store.write(scored(1, 4))
+    reader, counts = StoreReader(store.path), []
+    for _ in range(2):
+        with reader.snapshot() as snapshot:
+            counts.append(Filtered(snapshot, Filter()).count())
+        set_aside(store.path)
+        store.write()
+    assert counts == [1, 0]
 
 
 def test_too_few_file_descriptors_are_named(store: StoreFile, request: pytest.FixtureRequest) -> None:
@@ -187,7 +185,7 @@ def test_retention_deletes_verdicts_texts_and_sums(store: StoreFile) -> None:
     writer = StoreWriter(store.path)
     assert writer.delete_before(start + 5 * charts.HOUR_MS) == 1
     with store.snapshot() as snapshot:
-        assert _drawn(snapshot)["scores"] == {5: 1}
+        assert _drawn(snapshot)[0]["scores"]["relevance"]["scores"] == {5: 1}
         assert verdicts.one(snapshot, old.result_id) is None
     assert (store.count(), store.count(correction="x")) == (1, 0)
     # Texts are deleted by their sampling time, which is START in these tests.
@@ -202,9 +200,7 @@ def test_the_oldest_data_is_deleted_above_the_limit(store: StoreFile) -> None:
     for number in range(300):
         answer = "".join(chr(noise.randrange(0x4E00, 0x9FFF)) for _ in range(3_000))
         result = scored(number, 3)
-        writer.write(
-            batch_of(result_record(result, number), task_record(result, answer=answer, offset=number))
-        )
+        writer.write(batch_of(result, task_record(result, answer=answer)))
     before = file_bytes(path)
     assert writer.keep_below(before // 4) > 0
     assert file_bytes(path) < before // 2
@@ -220,9 +216,7 @@ def test_deleted_texts_leave_the_index_and_the_file(store: StoreFile) -> None:
     for start in range(0, 2_000, 200):
         results = [scored(number, 3) for number in range(start, start + 200)]
         words = [" ".join(f"word{noise.randrange(10**9)}" for _ in range(60)) for _ in results]
-        writer.write(
-            batch_of(*(task_record(one, answer=text) for one, text in zip(results, words, strict=True)))
-        )
+        writer.write(batch_of(*map(lambda one, text: task_record(one, answer=text), results, words)))
     writer.delete_before(0)  # copies the log into the file
     before = store.path.stat().st_size
     assert writer.delete_before(1 << 60) == 2_000
@@ -245,11 +239,11 @@ def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(store
 
 def test_a_number_is_kept_as_it_is_and_summed_to_three_digits(store: StoreFile) -> None:
     """0.23456 counts as 0.235."""
-    store.write(result_record(numbered(1, 0.23456), 0), result_record(numbered(2, 0.2351), 1))
+    store.write(numbered(1, 0.23456), numbered(2, 0.2351))
     with store.snapshot() as snapshot:
         rows = verdicts.page(snapshot, Filter(), order="worst", limit=10)["rows"]
         assert {row["score"] for row in rows} == {0.23456, 0.2351}
-        assert _drawn(snapshot)["scores"] == {0.235: 2}
+        assert _drawn(snapshot)[0]["scores"]["relevance"]["scores"] == {0.235: 2}
 
 
 HOURS = 80
@@ -265,10 +259,6 @@ _FILTERS = [
     )
     for lowest in (None, 3)
 ]
-
-
-def _scale(_: str) -> tuple[float, float]:
-    return 1, 5
 
 
 def _results() -> list[Scored]:
@@ -298,7 +288,7 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
     writer = StoreWriter(tmp_path / "s")
     results = _results()
     for start in range(0, len(results), 50):  # unordered in time: batches add to existing cells
-        writer.write(batch_of(*map(result_record, results[start : start + 50], range(50))))
+        writer.write(batch_of(*results[start : start + 50]))
     # Retention rounds down to the hour.
     cut = milliseconds(at(forgotten_hours * 3600))
     cut -= cut % HOUR_MS
@@ -309,7 +299,7 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
         for wanted in _FILTERS:
             fitting = [one for one in results if _fits(one, wanted)]
             assert Filtered(snapshot, wanted).count() == len(fitting), wanted
-            found, by_label = (draw(snapshot, wanted, _scale) for draw in (charts.charts, charts.by_label))
+            found, by_label = _drawn(snapshot, wanted)
             numbers = [count for one in found["scores"].values() for count in one["scores"].values()]
             assert sum(numbers) == len(fitting), wanted
             assert sum(point[4] for line in found["lines"] for point in line["points"]) == len(fitting)
@@ -328,9 +318,9 @@ def test_scores_of_two_judges_are_never_one_mean(store: StoreFile) -> None:
     """With two-phase judging, one judge says 5 and the other 1 of the same answers."""
     labels = {"app": "a"}
     answers = [scored(n, 1 + 4 * (n % 2), labels=labels, fingerprint=f"f{n % 2}") for n in range(8)]
-    store.write(*(result_record(one, number) for number, one in enumerate(answers)))
+    store.write(*answers)
     with store.snapshot() as snapshot:
-        found, by_label = (draw(snapshot, Filter(), _scale) for draw in (charts.charts, charts.by_label))
+        found, by_label = _drawn(snapshot)
     assert [(row[3], *row[6:]) for row in by_label["labels"]] == [
         (mean, 4, f"relevance, judge-1 ({name})", name) for name, mean in (("f0", 1.0), ("f1", 5.0))
     ]
@@ -363,16 +353,13 @@ def test_a_mean_is_estimated_by_sampling_stratum(store: StoreFile) -> None:
     answers += [("rest", 1, 0.01, seconds) for seconds in (1.0, 1800.0)]
     store.write(
         *(
-            result_record(
-                scored(number, score, seconds=seconds, stratum=rule, probability=rate, labels={"app": "a"}),
-                number,
-            )
+            scored(number, score, seconds=seconds, stratum=rule, probability=rate, labels={"app": "a"})
             for number, (rule, score, rate, seconds) in enumerate(answers)
         )
     )
     with store.snapshot() as snapshot:
         wanted = Filter(since=start - 8 * HOUR_MS)
-        found, by_label = (draw(snapshot, wanted, _scale) for draw in (charts.charts, charts.by_label))
+        found, by_label = _drawn(snapshot, wanted)
     assert found["lines"][0]["points"] == [
         (start, 2.7477, pytest.approx(1.8612, abs=1e-4), 5, 99),
         (start + HOUR_MS, 3.2558, pytest.approx(2.1227, abs=1e-4), 5, 97),

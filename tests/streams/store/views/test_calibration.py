@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from streams.settings.tree import Settings
 from streams.store import verdicts
 from streams.store.query import Filter
 from streams.store.views.calibration import JudgedSeries, calibrations
-from streams.store.views.labels import label_of, parse_score
+from streams.store.views.labels import HumanScore, label_of
 from streams.store.views.review import again, choose, expected_errors
 from streams.telemetry.exposition import TEXT, expose
 from streams.worker.agents import add_agents
@@ -42,12 +43,21 @@ def _judged(path: Path, count: int = 80, **common: Any) -> list[Scored]:
     return made
 
 
-def _label(path: Path, result: Scored, score: int | None, selection: Selection, who: str = "ann") -> None:
-    with StoreFile(path).snapshot() as snapshot:
-        verdict = verdicts.one(snapshot, result.result_id) or {}
-    human = parse_score(verdict, score, SCALES)
-    label = label_of(verdict, human, who=who, moment=NOW.isoformat(), note="", selection=selection)
-    StoreFile(path).write(label)
+def _label(
+    path: Path, results: Iterable[Scored], change: int, selection: Selection = _KNOWN, who: str = "ann"
+) -> None:
+    """Store labels that differ from the judge's scores by this much."""
+    store = StoreFile(path)
+    with store.snapshot() as snapshot:
+        found = [verdicts.one(snapshot, one.result_id) or {} for one in results]
+    moment = NOW.isoformat()
+    store.write(
+        *(
+            label_of(one, HumanScore(int(one["score"]) + change, "integer"), who=who, moment=moment, note="",
+                selection=selection)
+            for one in found
+        )
+    )  # fmt: skip
 
 
 def _found(path: Path) -> JudgedSeries:
@@ -62,10 +72,8 @@ def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
     The bias is +1 for both apps, the labels of a second reviewer of ten answers are no further answers.
     """
     made = _judged(tmp_path / "s")
-    for one in [one for number, one in enumerate(made) if number % 4 in (0, 3)]:
-        _label(tmp_path / "s", one, one.score - 1, _KNOWN)
-    for one in [one for number, one in enumerate(made) if number % 4 == 0][:10]:
-        _label(tmp_path / "s", one, one.score - 1, _KNOWN, "bob")
+    _label(tmp_path / "s", made[::4] + made[3::4], -1)
+    _label(tmp_path / "s", made[::4][:10], -1, who="bob")
     found = _found(tmp_path / "s")
     mean = found.estimate()
     assert mean is not None
@@ -83,17 +91,13 @@ def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
 async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
     """The gauges are those of the report above; an evaluator without an estimate has none."""
     made = _judged(tmp_path / "s")
-    for one in made[::2] + made[1::4]:
-        _label(tmp_path / "s", one, one.score - 1, _KNOWN)
+    _label(tmp_path / "s", made[::2] + made[1::4], -1)
     other = scored(900, 4, metric="near", fingerprint="f2")
     StoreFile(tmp_path / "s").write(result_record(other, 900))
     async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
-        settings = Settings.model_validate(
-            {
-                "kafka": {"bootstrap_servers": broker.bootstrap_servers},
-                "store": {"path": tmp_path / "s", "keep_days": 3650},
-            }
-        )
+        kept = {"path": tmp_path / "s", "keep_days": 3650}
+        kafka = {"bootstrap_servers": broker.bootstrap_servers}
+        settings = Settings.model_validate({"kafka": kafka, "store": kept})
         worker = Worker(settings, agents=["store"], registry=CollectorRegistry(), env={})
         add_agents(worker)
         store = worker.store
@@ -106,9 +110,8 @@ async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
     found = dict(re.findall(r'judgestream_people_(\w+){fingerprint="f1",metric="relevance"} (\S+)', text))
     estimate = _found(tmp_path / "s").estimate()
     assert estimate is not None
-    assert found.keys() == {"mean", "low", "high", "judge"}
     assert {name: float(value) for name, value in found.items()} == {
-        name: getattr(estimate, name) for name in found
+        name: getattr(estimate, name) for name in ("mean", "low", "high", "judge")
     }
     assert 'judgestream_people_mean{fingerprint="f2"' not in text
 
@@ -126,8 +129,7 @@ async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
 def test_no_estimate_without_labels_that_speak_for_all(
     tmp_path: Path, count: int, selection: Selection, says: str
 ) -> None:
-    for one in _judged(tmp_path / "s")[:count]:
-        _label(tmp_path / "s", one, 3, selection)
+    _label(tmp_path / "s", _judged(tmp_path / "s")[:count], 0, selection)
     found = _found(tmp_path / "s")
     assert found.estimate() is None
     assert says in (found.refusal() or "")
@@ -136,11 +138,9 @@ def test_no_estimate_without_labels_that_speak_for_all(
 
 def test_a_stratum_without_a_label_and_labels_of_the_worst_are_refused(tmp_path: Path) -> None:
     made = _judged(tmp_path / "s")
-    for one in [one for one in made if one.score == 2]:
-        _label(tmp_path / "s", one, 2, _KNOWN)
-    assert "the judge gives the labelled answers 2.00 and all 3.00" in (
-        _found(tmp_path / "s").refusal() or ""
-    )
+    _label(tmp_path / "s", made[::2], 0)
+    said = "the judge gives the labelled answers 2.00 and all 3.00"
+    assert said in (_found(tmp_path / "s").refusal() or "")
     other = scored(900, 4)
     other = other.model_copy(update={"sampling": other.sampling.model_copy(update={"stratum": "gold"})})
     StoreFile(tmp_path / "s").write(result_record(other, 900))
@@ -166,10 +166,8 @@ def test_draws_of_a_growing_store_are_joined(tmp_path: Path) -> None:
     second = _KNOWN.model_copy(
         update={"drawn": 20, "probability": 0.25, "drawn_at": early + timedelta(hours=2)}
     )
-    for one in made[:20]:
-        _label(path, one, 3, first)
-    for one in [*made[40:50], *late[:10]]:
-        _label(path, one, 3, second)
+    _label(path, made[:20], 0, first)
+    _label(path, [*made[40:50], *late[:10]], 0, second)
     weights = Counter(one.weight for one in _found(path).items)
     assert weights == {1: 20, 2: 10, 4: 10}
 
@@ -194,8 +192,8 @@ def test_old_labels_are_asked_again_and_progress_is_shown(tmp_path: Path) -> Non
     """A queue of 20 has one old label of the person's own; half an interval is reached after some more."""
     path = tmp_path / "s"
     made = _judged(path)
-    for one in made[:40]:
-        _label(path, one, one.score - 1 if one.score == 2 else 4, _KNOWN)
+    _label(path, made[:40:2], -1)
+    _label(path, made[1:40:2], 0)
     with StoreFile(path).snapshot() as snapshot:
         [task] = again(snapshot, "ann", None, 20, Random(1))
         assert task.result_id in {one.result_id for one in made[:40]}
@@ -212,8 +210,7 @@ def test_old_labels_are_asked_again_and_progress_is_shown(tmp_path: Path) -> Non
 
 async def test_the_queue_tells_how_many_labels_are_missing(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    for one in _judged(path)[:40]:
-        _label(path, one, one.score, _KNOWN)
+    _label(path, _judged(path)[:40], 0)
     async with review(path) as (session, url, _):
         queue = await get(session, url, "/review/api/queue?metric=relevance&size=20&aim=0.2")
         [said] = queue["progress"]

@@ -7,7 +7,6 @@ import io
 import json
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,9 @@ from tests.streams.store.views.serving import fill
 from tests.toolbox import python_with, run
 
 
-def lines(text: str) -> Iterator[str]:
+def statements(text: str) -> list[str]:
     """Return the statements of an SQL file, without semicolons and comments."""
-    for statement in text.split(";\n"):
-        kept = "\n".join(
-            line for line in statement.splitlines() if not line.lstrip().startswith("--")
-        ).strip()
-        if kept:
-            yield kept
+    return [one.strip() for one in re.sub(r"(?m)^\s*--.*\n", "", text).split(";\n") if one.strip()]
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -49,8 +43,7 @@ def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
     assert all(list(row) == list(COLUMNS) for row in rows)
     as_json, as_csv = io.StringIO(), io.StringIO()
     assert write_stream(rows, as_json, "jsonl") == write_stream(rows, as_csv, "csv") == 22
-    read = [json.loads(line) for line in as_json.getvalue().splitlines()]
-    assert read == rows
+    assert [json.loads(line) for line in as_json.getvalue().splitlines()] == rows
     table = list(csv.DictReader(io.StringIO(as_csv.getvalue())))
     assert [row["score"] for row in table] == [
         "" if row["score"] is None else str(row["score"]) for row in rows
@@ -132,17 +125,15 @@ def test_duckdb_s_views_agree_with_the_estimators(tmp_path: Path) -> None:
         app = "rare" if number == 7 else noise.choice(("few", *("many",) * 40))
         result = scored(number, score, probability=probability, labels={"app": app}, seconds=number * 600.0)
         records.append(result_record(result, number))
-        day = str(result.times.occurred_at.date())
-        samples.setdefault(("day", day), []).append((score, probability))
-        samples.setdefault(("app", app), []).append((score, probability))
+        for of in (("day", str(result.times.occurred_at.date())), ("app", app)):
+            samples.setdefault(of, []).append((score, probability))
     StoreFile(tmp_path / "s").write(*records)
     folder = tmp_path / "out"
     assert write_days(_rows(tmp_path / "s"), folder, "parquet") == 400
-    statements = tmp_path / "views.json"
-    statements.write_text(json.dumps(list(lines(sql("duckdb", folder=str(folder))))))
-    ask = tmp_path / "ask.py"
+    views, ask = tmp_path / "views.json", tmp_path / "ask.py"
+    views.write_text(json.dumps(statements(sql("duckdb", folder=str(folder)))))
     ask.write_text(_DUCKDB)
-    answers = json.loads(run(python_with("duckdb"), ask, statements))
+    answers = json.loads(run(python_with("duckdb"), ask, views))
     assert len(answers["mean_by_day"]) == 4
     for kind, view, key in (("day", "mean_by_day", "day"), ("app", "mean_by_label", "value")):
         assert len(answers[view]) == len([one for one in samples if one[0] == kind])
@@ -182,21 +173,18 @@ def test_clickhouse_keeps_the_first_of_a_result(tmp_path: Path) -> None:
         (9, json.dumps(lowered)),
         (3, scored(1, 2).model_dump_json()),
     ]
-    statements = list(lines(sql("clickhouse", brokers="k:9092", topic="qa.scores")))
-    [queue] = [number for number, one in enumerate(statements) if "ENGINE = Kafka" in one]
-    statements[queue] = "CREATE TABLE judgestream.results_queue (raw String, _offset UInt64) ENGINE = Null"
-    (tmp_path / "sql.json").write_text(json.dumps(statements))
-    (tmp_path / "raw.json").write_text(json.dumps(records))
-    script = tmp_path / "ask.py"
+    made = statements(sql("clickhouse", brokers="k:9092", topic="qa.scores"))
+    [queue] = [number for number, one in enumerate(made) if "ENGINE = Kafka" in one]
+    made[queue] = "CREATE TABLE judgestream.results_queue (raw String, _offset UInt64) ENGINE = Null"
+    script, views, raw = (tmp_path / name for name in ("ask.py", "sql.json", "raw.json"))
     script.write_text(_CLICKHOUSE)
-    said = run(python_with("chdb"), script, tmp_path / "sql.json", tmp_path / "raw.json", tmp_path / "data")
+    views.write_text(json.dumps(made))
+    raw.write_text(json.dumps(records))
+    said = run(python_with("chdb"), script, views, raw, tmp_path / "data")
     rows = [json.loads(line) for line in said.splitlines() if line.strip()]
-    assert [(row["result_id"], row["score"]) for row in rows[:2]] == [
-        (first.result_id, 4),
-        (second.result_id, 2),
-    ]
-    assert rows[0]["app"] == "it's"
-    assert rows[1]["corrections"] == ["score_lowered"]
+    found = [(row["result_id"], row["score"]) for row in rows[:2]]
+    assert found == [(first.result_id, 4), (second.result_id, 2)]
+    assert (rows[0]["app"], rows[1]["corrections"]) == ("it's", ["score_lowered"])
     assert rows[0]["at"] == "2025-03-14 14:00:01.000"
     # Weights 1 and 2: (4 + 2 * 2) / 3.
     assert rows[2]["judged"] in {2, "2"}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from aiohttp import ClientSession
 
 from schemas import Label
 from streams.batch.comparison import label_rows
@@ -53,27 +52,36 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
     )
     with StoreFile(tmp_path / "s").snapshot() as snapshot:
         tasks = choose(snapshot, Filter(), kind="doubt", size=10, start=b"")
-        rows = [verdicts.one(snapshot, task.result_id) for task in tasks]
+        rows = [verdicts.one(snapshot, task.result_id) or {} for task in tasks]
     assert len({task.result_id for task in tasks}) == 10
     assert all(task.selection.probability is None for task in tasks)
-    assert [bool(row and row["corrected"]) for row in rows[:5]] == [True] * 5
-    assert {row["score"] for row in rows[5:] if row} == {1, 5}
+    assert all(row["corrected"] for row in rows[:5])
+    assert {row["score"] for row in rows[5:]} == {1, 5}
 
 
-async def _send(session: ClientSession, url: str, token: str, body: Any, **headers: str) -> tuple[int, Any]:
-    headers = {"Content-Type": "application/json", TOKEN_HEADER: token} | headers
-    async with session.post(f"{url}/review/api/label", data=json.dumps(body), headers=headers) as answer:
-        return answer.status, await answer.json()
-
-
-async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path) -> None:
+async def test_labels_are_taken_from_the_own_page_alone_with_how_a_verdict_was_chosen(tmp_path: Path) -> None:
     fill(tmp_path / "s")
+    body: dict[str, Any] = {"result_id": _RESULT.result_id, "score": 1, "note": "no"}
     async with review(tmp_path / "s") as (session, url, published):
         queue = await get(session, url, "/review/api/queue?kind=random&size=20&metric=relevance")
-        status, _ = await _send(
-            session, url, queue["token"], {"result_id": _RESULT.result_id, "score": 1, "note": "no"}
-        )
-        assert status == 200
+
+        async def send(sent: Any, **headers: str) -> int:
+            headers = {"Content-Type": "application/json", TOKEN_HEADER: queue["token"]} | headers
+            address, data = f"{url}/review/api/label", json.dumps(sent)
+            async with session.post(address, data=data, headers=headers) as answer:
+                assert answer.status == 200 or (await answer.json())["error"]
+                return answer.status
+
+        foreign = ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
+        for refused in ({TOKEN_HEADER: "guess"}, {"Content-Type": "text/plain"}, *foreign):
+            assert await send(body, **refused) == 403
+        for wrong in (
+            {"score": 6}, {"score": 2.5}, {"score": True}, {"x": 1}, {"result_id": "0" * 32},
+            {"result_id": None}, {"note": "x" * 3_000},
+        ):  # fmt: skip
+            assert await send(body | wrong) == 400, wrong
+        assert published == []
+        assert await send(body) == 200
         [label] = published
         assert (label.score, label.judge_score, label.who, label.note) == (1, 3, "ann", "no")
         assert label.selection.model_dump(exclude={"drawn_at"}) == {
@@ -81,39 +89,10 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
         }  # fmt: skip
         again = await get(session, url, "/review/api/queue?kind=random&size=20")
         assert [one["labelled"] for one in again["tasks"]].count(True) == 1
-
-
-async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
-    fill(tmp_path / "s")
-    body = {"result_id": _RESULT.result_id, "score": 1}
-    async with review(tmp_path / "s") as (session, url, published):
-        token = (await get(session, url, "/review/api/queue"))["token"]
-        foreign = ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
-        for refused in ({TOKEN_HEADER: "guess"}, {"Content-Type": "text/plain"}, *foreign):
-            assert (await _send(session, url, token, body, **refused))[0] == 403
-        for wrong in (
-            body | {"score": 6},
-            body | {"score": 2.5},
-            body | {"score": True},
-            body | {"x": 1},
-            {"score": 1},
-            body | {"result_id": "0" * 32},
-            body | {"note": "x" * 3_000},
-        ):
-            status, said = await _send(session, url, token, wrong)
-            assert status == 400, wrong
-            assert said["error"]
-        assert published == []
-
-
-async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
-    ids = of_kinds(tmp_path / "s")
-    async with review(tmp_path / "s") as (session, url, published):
-        token = (await get(session, url, "/review/api/queue"))["token"]
-        given = (("refusal", "refused"), ("toxicity", False), ("near", 0.75), ("near", None))
-        for metric, chosen in given:
-            body: dict[str, Any] = {"result_id": ids[metric], "score": chosen}
-            assert (await _send(session, url, token, body))[0] == 200
+        ids = of_kinds(tmp_path / "s")
+        published.clear()
+        for metric, chosen in (("refusal", "refused"), ("toxicity", False), ("near", 0.75), ("near", None)):
+            assert await send({"result_id": ids[metric], "score": chosen}) == 200
     assert [(one.kind, one.score, one.value, one.judge_score, one.judge_value) for one in published] == [
         ("label", 0, "refused", 1, "partly"),
         ("boolean", 1, False, 0, True),
@@ -137,16 +116,14 @@ def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: Literal["csv
     data = "\n".join(map(json.dumps, given)).encode()
     with StoreFile(path).snapshot() as snapshot:
         labels = read_labels(label_rows(data, Path("-")), snapshot, who="bob", scales=SCALES)
-    for label in labels:
-        StoreFile(path).write(label)
+    StoreFile(path).write(*labels)
     with StoreFile(path).snapshot() as snapshot:
         text = exported(snapshot, form)
         again = read_labels(label_rows(text.encode(), Path("-")), snapshot, who="x", scales=SCALES)
         stored = [Label.model_validate(one) for one in all_labels(snapshot)]
         but = {"note"} if form == "csv" else set()  # where a formula has become text
-        assert [one.model_dump(exclude=but) for one in again] == [
-            one.model_dump(exclude=but) for one in stored
-        ]
+        kept, back = ([one.model_dump(exclude=but) for one in some] for some in (stored, again))
+        assert back == kept
         assert {one.label_id for one in stored} == {one.label_id for one in labels}
         assert form == "jsonl" or ",toxicity,false,true,,bob," in text
         assert form == "jsonl" or "'=HYPERLINK" in text, "a formula stays text in a spreadsheet"
