@@ -44,20 +44,14 @@ def extent(snapshot: Snapshot) -> tuple[int, int] | None:
     return None if first is None else (first, last)
 
 
-def step_of(since: int, until: int) -> int:
-    length = max(until - since, 1)
-    if length <= 6 * HOUR_MS:
-        return max(1000, -(-length // FINE_STEPS // 1000) * 1000)
-    if length <= 4 * DAY_MS:
-        return HOUR_MS
-    return DAY_MS if length <= 150 * DAY_MS else 7 * DAY_MS
-
-
 def span_of(snapshot: Snapshot, wanted: Filter) -> tuple[int, int, int]:
     first, last = extent(snapshot) or (0, 0)
     since = first if wanted.since is None else wanted.since
     until = last + 1 if wanted.until is None else min(wanted.until, max(last + 1, since + 1))
-    return since, until, step_of(since, until)
+    length = max(until - since, 1)
+    fine = max(1000, -(-length // FINE_STEPS // 1000) * 1000)
+    steps = ((6 * HOUR_MS, fine), (4 * DAY_MS, HOUR_MS), (150 * DAY_MS, DAY_MS), (length, 7 * DAY_MS))
+    return since, until, next(step for longest, step in steps if length <= longest)
 
 
 def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
@@ -76,7 +70,7 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
     )
     for place, evaluator, status, score, probability, count, cost in rows:
         one, at = known[evaluator], place * min(step, DAY_MS)
-        judge = (one.metric, one.fingerprint, one.model)
+        judge = one[:3]
         statuses[judge][status] += count
         if status == "scored":
             point = lines[judge].setdefault(at - at % step, defaultdict(Counter))
@@ -119,8 +113,7 @@ def by_label(
     for number, score, probability, count, at in rows:
         one = known[number]
         for name, value in one.labels.items():
-            judge = (one.metric, one.fingerprint, one.model)
-            labels[judge, name, value][one.stratum][score, probability] += count
+            labels[one[:3], name, value][one.stratum][score, probability] += count
             if name in product_labels:
                 firsts[name, value] = min(firsts.get((name, value), at), at)
     judges = {judge for judge, _, _ in labels}

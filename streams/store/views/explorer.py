@@ -73,11 +73,8 @@ class Explorer:
         if refusal is not None:
             app.router.add_get("/explore{rest:.*}", partial(_refuse, refusal))
             return
-        add_assets(
-            app,
-            "streams.store.views.assets",
-            _PAGES | {f"/explore/{name}.js": f"{name}.js" for name in _FILES},
-        )
+        scripts = {f"/explore/{name}.js": f"{name}.js" for name in _FILES}
+        add_assets(app, "streams.store.views.assets", _PAGES | scripts)
         answers: dict[str, Answer] = {
             "choices": self._choices,
             "verdicts": self._verdicts,
@@ -98,12 +95,9 @@ class Explorer:
         """Answer a request from a snapshot of the store, or say why not."""
         try:
             found = await self.read(lambda snapshot: answer(snapshot, request))
-        except BadFilterError as error:
-            return json_response({"error": str(error)}, 400)
-        except (StoreMissingError, TooSlowError) as error:
-            return json_response({"error": str(error)}, 503)
-        except StoreError as error:
-            return json_response({"error": str(error)}, 500)
+        except (BadFilterError, StoreError) as error:
+            status = 503 if isinstance(error, StoreMissingError | TooSlowError) else 500
+            return json_response({"error": str(error)}, 400 if isinstance(error, BadFilterError) else status)
         if found is None:
             return json_response({"error": "the store has nothing at this URL"}, 404)
         return json_response(found, 200 if found.get("met", True) else 409)
@@ -136,9 +130,8 @@ class Explorer:
             raise BadFilterError(f"order must be one of {', '.join(verdicts.ORDERS)}, got {order[:40]!r}")
         skip = request.query.get("skip", "0")
         if not skip.isdecimal() or int(skip) > verdicts.MAX_SKIPPED:
-            raise BadFilterError(
-                f"skip must be a number up to {verdicts.MAX_SKIPPED}, got {skip[:40]!r}; narrow the filter"
-            )
+            what = f"skip must be a number up to {verdicts.MAX_SKIPPED}, got {skip[:40]!r}"
+            raise BadFilterError(f"{what}; narrow the filter")
         page = verdicts.page(snapshot, self.wanted(request), order=order, limit=PAGE_LINES, skip=int(skip))
         return page | {"rows": [line_of(row) for row in page["rows"]]}
 
