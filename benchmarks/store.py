@@ -28,10 +28,10 @@ from streams.demo.events import load_questions, make_record
 from streams.kafka.reader import MAX_RECORDS
 from streams.settings.broker import TopicSettings
 from streams.store import charts, verdicts
+from streams.store.agent import StoreWriter
 from streams.store.database import Snapshot, StoreReader, file_bytes
 from streams.store.query import Filter, Filtered
 from streams.store.records import Decoder
-from streams.store.writer import StoreWriter
 
 VERDICTS: Final = int(os.environ.get("JUDGESTREAM_STORE_VERDICTS", "1000000"))
 BATCH: Final = MAX_RECORDS // 2

@@ -24,7 +24,7 @@ from streams.cli.past import judge_past, plan_of
 from streams.cli.running import BadUsageError
 from streams.cli.session import Session
 from streams.intake.selector import sampling_policy
-from streams.store.writer import StoreWriter
+from streams.store.agent import StoreWriter
 from tests.integration.deadlines import until
 from tests.integration.processes import process
 from tests.integration.stage import PACK, Stage

@@ -19,10 +19,9 @@ from streams.kafka import reader
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
 from streams.store import agent as agent_module
-from streams.store.agent import StoreAgent
+from streams.store.agent import StoreAgent, StoreWriter
 from streams.store.database import StoreReader
 from streams.store.records import Rows
-from streams.store.writer import StoreWriter
 from tests.integration.deadlines import until
 from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, result_record, task_record

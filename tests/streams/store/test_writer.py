@@ -19,11 +19,11 @@ from schemas import Scored
 from streams.errors import BadFilterError, StoreDamagedError, StoreError, StoreFullError, TooSlowError
 from streams.kafka.record import Record
 from streams.store import charts, verdicts
+from streams.store.agent import MAX_LABEL_VALUES, StoreWriter
 from streams.store.charts import HOUR_MS
 from streams.store.database import Snapshot, StoreReader, file_bytes, open_writer, set_aside
 from streams.store.query import Filter, Filtered, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds
-from streams.store.writer import MAX_LABEL_VALUES, StoreWriter
 from tests.streams.results import START, at, numbered, scored
 from tests.streams.store.records import TOPICS, StoreFile, batch_of, result_record, task_record
 
