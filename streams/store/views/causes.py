@@ -212,9 +212,16 @@ class Fall:
 
 
 def find_causes(
-    before: Answers, after: Answers, *, scale: tuple[float, float], product_labels: Collection[str] = ()
+    before: Answers,
+    after: Answers,
+    *,
+    scale: tuple[float, float] | None = None,
+    product_labels: Collection[str] = (),
 ) -> Fall:
-    search = _Search(scale[1] - scale[0], frozenset(product_labels))
+    """Return the causes of a fall; without a scale, that of the scores."""
+    scores = [one.score for one in (*before, *after)]
+    lowest, highest = scale or (min(scores), max(scores) + 1)
+    search = _Search(highest - lowest, frozenset(product_labels))
     names = sorted({name for answer in (*before, *after) for name in answer.labels})
     whole = search.part(before, after)
     causes: list[Cause] = []
