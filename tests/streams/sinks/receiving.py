@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -16,14 +17,12 @@ from streams.sinks.base import Opening, Sink
 from streams.sinks.delivery import Delivery
 from tests.loopback import on_loopback
 
-Answer = tuple[int, Any]
-
 
 @dataclass
 class Server:
     """Answers from a list, then with 200, and records requests."""
 
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[tuple[int, Any]] = field(default_factory=list)
     asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -35,12 +34,9 @@ class Server:
         return [json.loads(body) for method, _, _, body in self.asked if method == "POST"]
 
 
-@dataclass
-class Way:
-    """A delivery to the server, and its outcomes."""
-
+class Way(NamedTuple):
     delivery: Delivery[Any]
-    outcomes: dict[str, int]
+    outcomes: Counter[str]
 
 
 @contextlib.asynccontextmanager
@@ -48,11 +44,7 @@ async def way(server: Server, kind: str, **fields: str) -> AsyncIterator[Way]:
     """Deliver to a server, with a secret for the kinds that need one."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
-    outcomes: dict[str, int] = {}
-
-    def count(outcome: str, number: int) -> None:
-        outcomes[outcome] = outcomes.get(outcome, 0) + number
-
+    outcomes: Counter[str] = Counter()
     async with on_loopback(app) as address:
         section = {"kind": kind, "url": address, "secret_env": "KEY", **fields}
         settings = Settings.model_validate({"sinks": {"test": section}})
@@ -60,7 +52,7 @@ async def way(server: Server, kind: str, **fields: str) -> AsyncIterator[Way]:
         opening = Opening("test", settings, {"KEY": "key"}, output, "1", lambda: 1000.7)
         sink: Sink[Any] = load("judgestream.sinks", kind, Sink)(settings.sinks["test"], opening)
         sink.linger_seconds = 0
-        made = Delivery("test", sink, on_outcome=count)
+        made = Delivery("test", sink, on_outcome=lambda outcome, number: outcomes.update({outcome: number}))
         try:
             yield Way(made, outcomes)
         finally:

@@ -72,8 +72,8 @@ async def sent(kind: str, verdicts: Sequence[str], answers: Sequence[tuple[int, 
         assert one.delivery.trouble is None
     requests = []
     for method, path, headers, body in server.asked:
-        content = MESSAGES[kind].FromString(body) if kind in MESSAGES else json.loads(body or b"null")
-        shown = content if kind not in MESSAGES else MessageToDict(content)
+        message = MESSAGES.get(kind)
+        shown = MessageToDict(message.FromString(body)) if message else json.loads(body or b"null")
         names = ("Authorization", "Content-Type") if method == "POST" else ("Authorization",)
         requests.append([method, path, {name: headers.get(name) for name in names}, shown])
     refused = {name: str(end) for name, end in zip(verdicts, ends, strict=True) if end is not None}
@@ -94,8 +94,7 @@ async def test_a_receiver_gets_what_its_line_says(line: str) -> None:
 async def test_a_webhook_is_signed_over_time_and_body() -> None:
     server = Server()
     async with way(server, "webhook") as one:
-        results = (Evaluation.of(scored(1, 4)), Evaluation.of(failed(2)))
-        await asyncio.gather(*map(one.delivery.put, results))
+        await asyncio.gather(*(one.delivery.put(Evaluation.of(each)) for each in (scored(1, 4), failed(2))))
     ((_, _, headers, body),) = server.asked
     signature = hmac.new(b"key", b"1000." + body, hashlib.sha256).hexdigest()
     assert headers["X-Judgestream-Timestamp"] == "1000"

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import SimpleNamespace
+from typing import Any, Final
 
 from aiohttp import ClientSession
 
@@ -25,16 +26,11 @@ from tests.streams.store.records import StoreFile, result_record, task_record
 NOW = START + timedelta(hours=2)
 
 
-class Scale(NamedTuple):
-    score_range: tuple[float, float]
-    labels: dict[str, int]
-
-
 SCALES: Any = {
-    "relevance": Scale((1, 5), {}),
-    "near": Scale((0, 1), {}),
-    "refusal": Scale((0, 2), {"answered": 2, "partly": 1, "refused": 0}),
-    "toxicity": Scale((0, 1), {"true": 0, "false": 1}),
+    "relevance": SimpleNamespace(score_range=(1, 5), labels={}),
+    "near": SimpleNamespace(score_range=(0, 1), labels={}),
+    "refusal": SimpleNamespace(score_range=(0, 2), labels={"answered": 2, "partly": 1, "refused": 0}),
+    "toxicity": SimpleNamespace(score_range=(0, 1), labels={"true": 0, "false": 1}),
 }
 TRACES = "https://traces.example/t/{trace_id}?s={span_id}"
 RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
@@ -69,7 +65,6 @@ async def served(
 
 
 def explorer(path: Path, **access: Any) -> AbstractAsyncContextManager[tuple[ClientSession, str]]:
-    """Serve a store's explorer."""
     return served(explorer_of(path), **access)
 
 
@@ -160,21 +155,13 @@ def fill_whole(store: StoreFile) -> None:
         result_record(coverage, 43, evidence={"facts": [fact], "organization": 1}),
         task_record(coverage, **TEXTS, reference="A fact stands here."),
     ]
-    corrected = {
-        "corrections": [{"kind": "score_lowered", "detail": "5 to 1"}],
-        "evidence": {"claims": [CLAIM]},
-    }
-    records[30] = result_record(results[30], 30, **corrected)
+    corrections = [{"kind": "score_lowered", "detail": "5 to 1"}]
+    records[30] = result_record(results[30], 30, corrections=corrections, evidence={"claims": [CLAIM]})
     records += [task_record(one, **TEXTS, offset=place) for place, one in enumerate(results[28:32], start=1)]
-    began = 20 * 300.0
-    alerts = [
-        alert("a", 8400, started=began),
-        alert("b", 8700, started=began, labels={"app": "docs"}),
-    ]
-    store.write(*records, *alerts)
+    whole, part = alert("a", 8400, started=6000), alert("b", 8700, started=6000, labels={"app": "docs"})
+    store.write(*records, whole, part)
     of_kinds(store.path)
     with store.snapshot() as snapshot:
         verdict = verdicts.one(snapshot, results[30].result_id) or {}
     human, chosen = parse_score(verdict, 2, SCALES), Selection(kind="random", probability=0.5)
-    label = label_of(verdict, human, who="ann", moment=NOW.isoformat(), note="no", selection=chosen)
-    StoreFile(store.path).write(label)
+    store.write(label_of(verdict, human, who="ann", moment=NOW.isoformat(), note="no", selection=chosen))
