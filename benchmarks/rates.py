@@ -22,10 +22,10 @@ from streams.judging.budget import Spending
 from streams.judging.ledger import parse_entry
 from streams.judging.rates import Rates, speaks_of_rates
 from streams.monitoring.config import MonitorConfig
+from streams.monitoring.partitions import Suspicions
 from streams.monitoring.series import Series, SeriesKey
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.strata import estimate_strata, expected_of
-from streams.monitoring.suspicion import Suspicions
 from streams.monitoring.watch import Sample
 from streams.settings.judge import SAMPLING_BUDGET, BudgetSettings, LimitSettings
 

@@ -33,7 +33,7 @@ from streams.judging.metrics import build_metrics
 from streams.kafka.dead_letters import Matches, Query, select, send_again
 from streams.kafka.topics.grants import produce_grants, tail_grants
 from streams.monitoring.anchors import FEWEST, AnchorWatch, Enrolment, anchor_id
-from streams.monitoring.rejudging import KnownAnchors, task_again
+from streams.monitoring.observations import KnownAnchors, task_again
 from streams.store import verdicts
 from streams.store.database import Snapshot
 from streams.store.views.labels import all_labels

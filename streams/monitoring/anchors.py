@@ -40,8 +40,7 @@ def first_error(scores: Sequence[Sequence[float]], width: float) -> float:
 
         sqrt(sum of s² / (K² n) + 0.75 w² / (K n)²)
 
-    The second term is that of `WeightedSums.interval`: three imagined scores half the scale away, so that
-    equal first scores do not give an error of 0.
+    The second term is that of `WeightedSums.interval`.
     """
     count = sum(map(len, scores))
     of_mean = sum(variance(one) * len(one) for one in scores) / count**2
@@ -49,10 +48,7 @@ def first_error(scores: Sequence[Sequence[float]], width: float) -> float:
 
 
 def clipped_mean(scores: Sequence[Sequence[float]], reach: float) -> float:
-    """Return by how much the mean difference of an unchanged judge sinks if none counts above the reach.
-
-    It is estimated from the first scores, each compared with the mean of its anchor's others.
-    """
+    """Estimate, from each anchor's first scores, how clipping differences at the reach lowers their mean."""
     others = (
         one - (sum(group) - one) / (len(group) - 1) for group in scores for one in group if len(group) > 1
     )
@@ -69,7 +65,6 @@ class Enrolment:
 
     @classmethod
     def of(cls, anchors: Iterable[Anchor]) -> Self:
-        """Return the enrolment of a metric's anchors, of which there is at least one."""
         known = sorted(anchors, key=lambda one: one.anchor_id)
         latest = max(known, key=lambda one: one.enrolled_at)
         valid = {one.anchor_id: one for one in known if one.enrolled_at == latest.enrolled_at}
@@ -86,7 +81,7 @@ class Enrolment:
         return anchors[(number - 1) % len(anchors)].task, f"{self.name}{number}"
 
     def anchor_of(self, result: Result) -> Anchor | None:
-        """Return the anchor of which this is a new judgement; None if it is of none, or of an earlier one."""
+        """Return the anchor of which this is a new judgement; None if of none, or of an earlier enrolment."""
         is_ours = (result.replay_id or "").startswith(self.name)
         return self.anchors.get(anchor_id(result)) if is_ours else None
 
@@ -116,18 +111,16 @@ class AnchorWatch:
     **Range.** Differences reach from minus to plus the width of the scale, but few exceed half of it. So a
     test counts those in the direction that it does not look for up to half the width, which doubles its bets;
     by how much this shifts the mean of an unchanged judge is added to what is tolerated.
-
-    Attributes:
-        since: That of the enrolment; a later one starts over.
-        live: Live results since an anchor was given out.
-        given: Anchors given out to be judged again.
-        calls: Those that were scored.
     """
 
     since: datetime = _NEVER
+    """That of the enrolment; a later one starts over."""
     live: int = 0
+    """Live results since an anchor was given out."""
     given: int = 0
+    """Anchors given out to be judged again."""
     calls: int = 0
+    """Those that were scored."""
     error: float = 0.0
     width: float = 1.0
     tests: dict[Shift, Watch] = field(default_factory=dict)
@@ -157,7 +150,7 @@ class AnchorWatch:
             test.configure(measure, FEWEST, 2 * CALLS_PER_FALSE_ALARM)
 
     def is_due(self) -> bool:
-        """Count a live result; return whether an anchor is due, as with every twentieth."""
+        """Count a live result; return whether an anchor is due."""
         self.live += 1
         if self.live < EVERY:
             return False
@@ -189,10 +182,7 @@ class AnchorWatch:
 
     @property
     def difference(self) -> Estimate | None:
-        """The mean difference of the latest calls, since the shift if there is one, with a 95% interval.
-
-        The interval includes the error of the first means.
-        """
+        """Of the latest calls since the shift; the 95% interval includes the first means' error."""
         since = self.shifted_at or _NEVER
         sums = WeightedSums.of((fmean(one.scores), 1.0) for one in self.history if one.occurred_at >= since)
         found = estimate(sums, lowest=-self.width, highest=self.width)
@@ -205,7 +195,6 @@ class AnchorWatch:
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        """Its numbers by the names of its gauges."""
         found = self.difference
         ends = {} if found is None else {"mean": found.mean, "low": found.low, "high": found.high}
         return {"calls": self.calls, "shifted": SHIFTS[self.shift], **ends}

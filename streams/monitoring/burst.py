@@ -1,8 +1,4 @@
-"""Tell whether the product or the judge moved: old answers, drawn at random, are judged again. Pure.
-
-A fall of all traffic, or a judge that answers under a new name, begins a burst. Whoever owns the monitor
-writes its tasks. Their results and the live answers since are observations, so the word is repeatable.
-"""
+"""Tell whether the product or the judge moved: old answers, drawn at random, are judged again. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +59,6 @@ class OldAnswers:
     picks: list[Pick] = field(default_factory=list)
 
     def add(self, result: Scored) -> None:
-        """Count an answer, and keep it by chance."""
         self.seen += 1
         if result.task is None:  # of a release that did not say it
             return
@@ -84,23 +79,20 @@ class OldAnswers:
 
 @dataclass
 class Burst:
-    """Old answers that are being judged again, and the live ones since.
-
-    Attributes:
-        alert: The alert that the word is about; None: the judge changed its name.
-        usual: The sums of the baseline, of goodness.
-        changes: By event id, old minus new goodness; None: it could not be judged again.
-        live: Goodness of live answers, without their offsets; `errors` sums their weighted errors.
-    """
+    """Old answers that are being judged again, and the live ones since: all observations, so repeatable."""
 
     replay_id: str
     measure: str
     since: datetime
     alert: Alert | None = None
+    """The alert that the word is about; None: the judge changed its name."""
     usual: WeightedSums = field(default_factory=WeightedSums)
+    """Of the baseline's goodness."""
     picks: list[Pick] = field(default_factory=list)
     changes: dict[str, float | None] = field(default_factory=dict)
+    """By event id, old minus new goodness; None: it could not be judged again."""
     live: WeightedSums = field(default_factory=WeightedSums)
+    """Goodness of live answers, without their offsets; `errors` sums their weighted errors."""
     errors: float = 0.0
 
     @property
@@ -108,13 +100,11 @@ class Burst:
         return [one for one in self.picks if one.event_id not in self.changes]
 
     def add_live(self, goodness: float, error: float, probability: float) -> None:
-        """Add a live answer's goodness without its offset, whose standard error is given."""
         if self.alert is not None and self.live.count < LIVE:
             self.live = self.live.add(goodness, probability)
             self.errors += error / probability
 
     def add_again(self, result: Result, measure: Measure) -> None:
-        """Add an answer that was judged again."""
         old = next((one for one in self.picks if one.event_id == result.event_id), None)
         if old is not None:
             score = result.amount if isinstance(result, Scored) else None
@@ -126,12 +116,10 @@ class Burst:
         return complete or now - self.since >= LONGEST
 
     def judge(self) -> Difference | None:
-        """Return D."""
         known = ((one.probability, self.changes.get(one.event_id)) for one in self.picks)
         return judge_shift((change, probability) for probability, change in known if change is not None)
 
     def word(self, measure: Measure, now: datetime) -> Word:
-        """Return what moved, with both intervals."""
         judge = self.judge()
         error = self.errors / self.live.weight if self.live.count else 0.0
         fell = fall(self.usual, self.live, season_error=error)
@@ -148,7 +136,6 @@ class Burst:
 
 
 def unclear(why: str, now: datetime) -> Word:
-    """Return the word if nothing can be judged again."""
     return Word(
         said="unclear",
         judge=None,

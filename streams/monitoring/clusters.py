@@ -28,10 +28,9 @@ MOST_ANSWERS: Final = 50
 class Clusters:
     """Answers that one random decision sampled together, such as those of a conversation or a user.
 
-    They correlate, so n of them say less than n independent ones, and a test that bets on each raises many
-    times the false alarms that it allows. So each cluster is one bet, on the mean of its answers, placed when
-    it is complete. The test's bound then holds in clusters instead of answers, if each next cluster's mean
-    has at least the tolerated expectation given the earlier clusters.
+    They correlate, so a test that bets on each raises many times the false alarms that it allows. So each
+    cluster is one bet, on the mean of its answers, placed when it is complete. The test's bound then holds in
+    clusters, if each next one's mean has at least the tolerated expectation given the earlier ones.
     """
 
     known: OrderedDict[str, tuple[float, float, float]] = field(default_factory=OrderedDict)

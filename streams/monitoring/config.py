@@ -18,7 +18,6 @@ from streams.settings.metrics import MetricSettings
 from streams.settings.outputs import MonitorSettings
 
 Worse = Literal["down", "up"]
-"""The direction that is worse."""
 MEAN = "mean"
 SHARE_OF = "share_of_"
 """Prefix of the name of a label's share."""
@@ -30,28 +29,22 @@ FIVE_POINTS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One statistic of a metric's scores, and the direction that is worse.
-
-    Each score becomes an amount: itself for a mean; 1 or 0 for a share. The mean of the amounts is estimated.
-
-    Attributes:
-        min_change: Smallest relevant change for the worse, in units of the amount.
-        target: The worst acceptable level, in the same units; None: learned.
-        within_parts: Whether to compare within the parts of the traffic, so that a change of their mix has no
-            effect.
-        at_most: For a share: scores up to this one count.
-        among: For a share: these scores count. Without this and `at_most` it is a mean.
-    """
+    """The mean of amounts, which are scores or, for a share of them, 1 or 0; and which direction is worse."""
 
     name: str
     lowest: float = 0.0
     highest: float = 1.0
     worse: Worse
     min_change: float
+    """Smallest relevant change for the worse, in units of the amount."""
     target: float | None = None
+    """The worst acceptable level, in the same units; None: learned."""
     within_parts: bool = True
+    """Whether to compare within the parts of the traffic, so that a change of their mix has no effect."""
     at_most: float | None = None
+    """For a share: scores up to this one count."""
     among: frozenset[float] | None = None
+    """For a share: these scores count. Without this and `at_most` it is a mean."""
 
     @property
     def width(self) -> float:
@@ -83,7 +76,6 @@ class Measure:
         return self.lowest + scaled * self.width
 
     def subject(self, metric: str) -> str:
-        """Return what it is of, for a sentence."""
         if self.at_most is not None:
             return f"share of {metric} at most {self.at_most:g}"
         if self.is_share:
@@ -94,12 +86,10 @@ class Measure:
 def mean_of(
     lowest: float, highest: float, *, min_drop: float, target: float | None = None, worse: Worse = "down"
 ) -> Measure:
-    """Return the measure of the mean within the parts of the traffic."""
     return Measure(name=MEAN, lowest=lowest, highest=highest, worse=worse, min_change=min_drop, target=target)
 
 
 def share_at_most(level: float, *, min_rise: float) -> Measure:
-    """Return the measure of the share of scores up to `level`; more is worse."""
     return Measure(name=f"share_at_most_{level:g}", worse="up", min_change=min_rise, at_most=level)
 
 
@@ -125,7 +115,6 @@ class MonitorConfig(MonitorSettings):
 
     max_series: int = 200
     score_ranges: Mapping[str, tuple[float, float]] = Field(default_factory=score_ranges)
-    """The scale of each metric."""
     label_numbers: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
     rising: frozenset[str] = frozenset()
     """The metrics that get worse when they rise."""
@@ -137,8 +126,7 @@ class MonitorConfig(MonitorSettings):
 
         A test with threshold T has at most one false alarm in T samples. The allowed rate is divided equally
         among the mean of the whole traffic, its shares, and all other tests of an answer (which belongs to at
-        most one series per label); each group divides its part equally again. So the total stays within it
-        for any number of label values.
+        most one series per label); each group divides its part equally again.
         """
         measures = self.measures(metric)
         shares = sum(measure.is_share for measure in measures)
@@ -192,11 +180,7 @@ def monitor_config(
     explorer_url: str | None = None,
     suspects: bool = False,
 ) -> MonitorConfig:
-    """Return the configuration for settings and metrics; `named` has the direction that is worse.
-
-    Raises:
-        SettingsError: Labels, targets, levels or objectives do not fit each other or a metric's scale.
-    """
+    """Check settings against the metrics; `named` has the direction that is worse."""
     problems = [f"monitor.{problem}" for problem in _problems(settings, metrics)]
     if problems:
         raise SettingsError(problems)

@@ -34,10 +34,7 @@ LAST_ALERTS: Final = 20
 
 
 class Monitor:
-    """Monitors the scores of every metric, for the whole traffic and for the values of some labels.
-
-    A monitor reads one stream of results, in any order, and counts each one once.
-    """
+    """Monitors every metric's scores, of all traffic and of label values, from one stream of results."""
 
     def __init__(
         self, config: MonitorConfig | None = None, enrolments: Mapping[str, Enrolment] = MappingProxyType({})
@@ -56,10 +53,7 @@ class Monitor:
         """What has become of the judges, on their anchors, since the caller cleared this."""
 
     def observe(self, result: Result, now: datetime) -> list[Alert]:
-        """Add one result; return the alerts it triggered, at most one per measure of a series.
-
-        Replayed, repeated and unknown results are ignored.
-        """
+        """Add a result, unless replayed or known; return its alerts, at most one per measure of a series."""
         if now.tzinfo is None:
             raise ValueError(f"now must have a UTC offset, got {now}; use datetime.now(UTC)")
         if is_rejudged(result.replay_id):
@@ -79,7 +73,6 @@ class Monitor:
         return self._said([*alerts, *of_first])
 
     def _add(self, result: Result, now: datetime) -> list[Alert]:
-        """Add a result to the series of its evaluator."""
         alerts = []
         for labels in self._parts(result.labels):
             key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
@@ -135,10 +128,7 @@ class Monitor:
         return self.series.get(SeriesKey(result.metric, result.evaluator.fingerprint, ()))
 
     def _said(self, alerts: list[Alert]) -> list[Alert]:
-        """Keep alerts for the live view, in the places of earlier forms, and return them.
-
-        After the judge moved, all series of its scores learn from the shift on.
-        """
+        """Keep alerts for the live view; after the judge moved, its series learn from the shift on."""
         for alert in alerts:
             known = [one.alert_id for one in self.last_alerts]
             if alert.alert_id in known:
@@ -167,15 +157,12 @@ class Monitor:
                     series.start_over(change.measure.name, change.began_at)
                 self.changed.add(key)
 
-    # Anchors
-
     def _enrolment(self, key: SeriesKey) -> Enrolment | None:
         """Return the anchors of an evaluator; None if it has none, or none any more."""
         found = self._enrolments.get(key.metric)
         return found if found is not None and found.evaluator.fingerprint == key.fingerprint else None
 
     def _give_turn(self, series: Series) -> None:
-        """Count a live result; an anchor is due with every twentieth."""
         enrolment = self._enrolment(series.key)
         if enrolment is None:
             return
@@ -196,13 +183,8 @@ class Monitor:
                 self.shifts.append(f"the judge of {metric} on its anchors: {series.anchors.words}")
             self.changed.add(series.key)
 
-    def dump(self, key: SeriesKey) -> bytes | None:
-        """Return the state of a series as JSON; None if it was removed."""
-        series = self.series.get(key)
-        return None if series is None else series.dump()
-
     def load(self, key: SeriesKey, state: bytes) -> None:
-        """Restore the state of a series that `dump` returned, unless its metric was removed."""
+        """Restore the state of a series, unless its metric was removed."""
         if key.metric in self._config.score_ranges:
             self.series[key] = Series.load(self._rules(key), state)
 
@@ -233,7 +215,6 @@ class Monitor:
                 yield ((name, labels[name]),)
 
     def _series_of(self, key: SeriesKey, now: datetime) -> Series | None:
-        """Return a series, a new one if there is room."""
         if key not in self.series:
             if len(self.series) >= self._config.max_series and not self._make_room(key, now):
                 return None
@@ -285,7 +266,6 @@ class MonitorSnapshot:
         taken_at: datetime,
         problems: Mapping[StateProblem, int] = MappingProxyType({}),
     ) -> Self:
-        """Return the present state of monitors of different metrics."""
         results = [one for monitor in monitors for one in reversed(monitor.last_results)]
         alerts = [one for monitor in monitors for one in reversed(monitor.last_alerts)]
         return cls(
@@ -324,8 +304,9 @@ def _evaluator_gauges(series: Series) -> Iterator[SeriesGauge]:
     by = series.key[:2]
     for name, number in series.anchors.numbers.items() if series.anchors is not None else ():
         yield SeriesGauge(f"anchors_{name}", by, number)
-    if series.correlation is not None:
-        yield SeriesGauge("two_phase_correlation", by, series.correlation)
+    correlation = None if series.two_phase is None else series.two_phase.prediction.correlation
+    if correlation is not None:
+        yield SeriesGauge("two_phase_correlation", by, correlation)
     if series.names.first_at:
         yield SeriesGauge("judge_names", by, float(len(series.names.first_at)))
 
@@ -362,7 +343,6 @@ def build_alert(
 
 
 def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
-    """Return the alert's summary, one sentence."""
     measure, current = change.measure, change.current
     of = ", ".join(f"{printable(name, 40)}={printable(value, 60)}" for name, value in key.labels)
     form = "{:.1%}" if measure.is_share else "{:.2f}"

@@ -1,8 +1,7 @@
 """A monitor for each partition of observations assigned to this worker, with its saved state.
 
-Results are keyed by event, so each worker reads a share of a metric's results. A monitor needs all of them,
-so they are forwarded as observations, keyed by metric: all of a metric are in one partition, in order. A
-monitor's alerts depend on that order alone, so they do not depend on the number of workers or on rebalances.
+A monitor needs all results of a metric, so they are forwarded as observations, keyed by metric: in one
+partition, in order. Its alerts depend on that order alone, not on the number of workers or on rebalances.
 
 The state in a compacted topic is a shortcut: observations that it lacks are read again, and all that are kept
 if one of its records is lost or damaged. A save writes each changed series under a new key, and then the
@@ -17,7 +16,7 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from secrets import token_hex
@@ -34,11 +33,9 @@ from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record, moment
 from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.forwarder import demanded, result_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, StateProblem
-from streams.monitoring.rejudging import judge_burst, judge_due
-from streams.monitoring.series import SeriesKey
-from streams.monitoring.suspicion import Suspicions
+from streams.monitoring.observations import demanded, judge_burst, judge_due, result_of
+from streams.monitoring.series import Series, SeriesKey
 from streams.telemetry.logs import where
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -54,13 +51,11 @@ LOOK_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = (1.0, 30.0)
 """First and longest pause before an observation is tried again, because the broker fails."""
 STATE_VERSION: Final = 4
-"""A state of another version is not read: the monitor learns again from the observations.
-
-A new field has a default and keeps the version: the release before ignores it. A change that it would misread
-makes a new version, beside which the one before is still read.
-"""
+"""A state of another version is not read: the monitor learns again. A new field with a default keeps it."""
 _STEP: Final = 200
 """Observations to read again between yields to the event loop."""
+AGAIN_SECONDS: Final = 300.0
+"""After this time a suspicion that lasts is told again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +69,28 @@ class _Mark:
 
 
 _MARK: Final = TypeAdapter(_Mark)
+
+
+@dataclass
+class Suspicions:
+    """Tells suspicions of falls, which raise the sampling rates, if they change and while they last."""
+
+    clock: Callable[[], float] = time.monotonic
+    _told: dict[str, tuple[set[str], float]] = field(default_factory=dict)
+
+    def look(self, series: Iterable[Series], tell: Callable[[str, Collection[str]], None] | None) -> None:
+        """Give a metric's suspected strata to `tell`."""
+        if tell is None:
+            return
+        found: dict[str, set[str]] = {}
+        for one in series:
+            if not one.key.labels:
+                found.setdefault(one.key.metric, set()).update(one.suspected)
+        for metric, strata in found.items():
+            told, told_at = self._told.get(metric, (None, 0.0))
+            if strata != told or (strata and self.clock() - told_at > AGAIN_SECONDS):
+                self._told[metric] = (strata, self.clock())
+                tell(metric, strata)
 
 
 @dataclass(slots=True)
@@ -126,17 +143,12 @@ class PartitionMonitors:
     _problems: Counter[StateProblem] = field(default_factory=Counter)
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
-        """Return the states of all series in assigned partitions."""
         owned = set(self.assigned())
         monitors = [held.monitor for number, held in self._held.items() if number in owned]
         return MonitorSnapshot.of(monitors, now, self._problems)
 
     async def handle(self, record: Record) -> None:
-        """Handle one observation; all earlier ones of its partition have been handled.
-
-        After an error of the broker it is tried again, from the saved state, until the partition is revoked
-        (`DrainingError`): none is acknowledged before its alerts are published.
-        """
+        """Handle an observation, again after errors until the partition is revoked (`DrainingError`)."""
         pause, longest = RETRY_SECONDS
         async with self._lock(record.partition):
             while True:
@@ -223,8 +235,6 @@ class PartitionMonitors:
     def _lock(self, number: int) -> asyncio.Lock:
         return self._locks.setdefault(number, asyncio.Lock())
 
-    # Observing
-
     async def _observe(self, held: _Held, record: Record) -> list[Alert]:
         held.heard = max(held.heard, record.timestamp or 0.0)
         alert = demanded(record)
@@ -282,8 +292,6 @@ class PartitionMonitors:
             if record.offset % _STEP == 0:
                 await asyncio.sleep(0)
 
-    # The saved state
-
     async def _restore(self, number: int) -> _Held:
         """Return a partition's monitor with the saved state; a new one if there is none, or a damaged one."""
         records: dict[str, bytes] = {}
@@ -315,10 +323,7 @@ class PartitionMonitors:
         return held
 
     async def _read_before(self, held: _Held, number: int) -> None:
-        """Remember the results of the observations before the state.
-
-        An observation later than all that the state includes is not in it: then the topic is another one.
-        """
+        """Remember the results before the state; if some are later than it, the topic is another one."""
         saved = held.next
         held.next = min(saved, (await self.past.ends(self.observations)).get(number, 0))
         start, end, heard = max(held.next - REMEMBERED_OBSERVATIONS, 0), held.next, held.heard
@@ -342,7 +347,6 @@ class PartitionMonitors:
             )
 
     async def save(self) -> None:
-        """Save the changed state of every partition."""
         for number in list(self._held):
             async with self._lock(number):
                 held = self._held.get(number)
@@ -355,13 +359,14 @@ class PartitionMonitors:
         try:
             for series in changed:
                 saved.pop(series, None)
-                state = held.monitor.dump(series)
-                if state is None:
+                changed_series = held.monitor.series.get(series)
+                if changed_series is None:
                     continue
                 key = json.dumps([number, *series, suffix])
                 held.stale.add(key)
                 try:
-                    await self.out.monitor_state(key.encode(), await asyncio.to_thread(zlib.compress, state))
+                    state = await asyncio.to_thread(zlib.compress, changed_series.dump())
+                    await self.out.monitor_state(key.encode(), state)
                 except TooLargeError as error:
                     self._problems["too_large"] += 1
                     _log.warning("the state of a series is too large to save", key=key, error=str(error))

@@ -18,9 +18,9 @@ from streams.monitoring.burst import LEFT_OUT, REJUDGED, Burst, Names, OldAnswer
 from streams.monitoring.clusters import Clusters
 from streams.monitoring.config import MEAN, MIX, SeriesRules
 from streams.monitoring.statistics.attribution import FEWEST
+from streams.monitoring.statistics.detectors import Cusum
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
 from streams.monitoring.statistics.strata import MOST_STRATA, RelativeWeights, Traffic, estimate_strata
-from streams.monitoring.suspicion import Cusum
 from streams.monitoring.two_phase import TwoPhase, as_strong, pair_of
 from streams.monitoring.watch import Change, Sample, Watch, reported
 
@@ -29,9 +29,8 @@ _log = structlog.stdlib.get_logger(__name__)
 HISTORY_SAMPLES: Final = 500
 """Number of latest scores a series stores. A fall that started before them is dated "or earlier"."""
 RECENT_SAMPLES: Final = 50
-"""Number of latest scores in `Series.recent`."""
 WINDOW_SECONDS: Final = 3_600.0
-"""Length of the sliding window, that of the recording rules."""
+"""That of the recording rules."""
 KNOWN_STRATUM_SECONDS: Final = 7 * 86_400
 """A stratum without an answer for this long is not reported as missing."""
 
@@ -40,8 +39,6 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class SeriesKey(NamedTuple):
-    """The key of a series: metric, evaluator and part of the traffic."""
-
     metric: str
     fingerprint: str
     labels: Labels
@@ -53,10 +50,7 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass
 class Series:
-    """The results of one metric, by one evaluator, for one part of the traffic, in order of arrival.
-
-    Counts are since the start. Estimates are None without data, never zero.
-    """
+    """The results of one metric, by one evaluator, for one part of the traffic, in order of arrival."""
 
     rules: SeriesRules
     key: SeriesKey = _NO_KEY
@@ -104,7 +98,6 @@ class Series:
 
     @property
     def mean(self) -> Watch:
-        """The watch of the mean."""
         return self.watches[0]
 
     def watch(self, measure: str) -> Watch:
@@ -168,16 +161,10 @@ class Series:
         window.add(sums, occurred_at=sample.occurred_at, now=now)
         return [change for bet in bets for change in self._bet(bet, held)]
 
-    @property
-    def correlation(self) -> float | None:
-        """Of the cheap judge's scores with the strong one's; None if not known."""
-        return None if self.two_phase is None else self.two_phase.prediction.correlation
-
     def _known(self, stratum: str) -> str:
         return stratum if stratum in self._traffic.strata else ""
 
     def add_pair(self, result: Result, now: datetime) -> None:
-        """Add what a result of two-phase judging says of the strong judge's mean in the window."""
         pair = pair_of(result)
         if self.two_phase is None:
             # Until now, in this window too, the strong judge's own answers stand for all.
@@ -253,8 +240,6 @@ class Series:
                 for watch in self.watches:
                     watch.learn(sample)
 
-    # Of the whole traffic: old answers are judged again, to say whether the product or the judge moved
-
     def judged_again(self, result: Result, now: datetime) -> list[Alert]:
         """Add an old answer that was judged again; return the alerts with a word that it completes."""
         burst = self.bursts.get(result.replay_id or "")
@@ -266,11 +251,7 @@ class Series:
     def explain(
         self, alerts: Sequence[Alert], result: Scored, sample: Sample, now: datetime, *, most: int
     ) -> list[Alert]:
-        """Take a live answer for the words; return the alerts it raised, and those that now have a word.
-
-        Args:
-            most: Old answers that may be judged again on a day; 0: none, and no words.
-        """
+        """Return a live answer's alerts and those that now have a word; `most` may be judged again a day."""
         said = []
         if most:
             for burst in self.bursts.values():
@@ -323,7 +304,6 @@ class Series:
         return None
 
     def _end_bursts(self, now: datetime) -> list[Alert]:
-        """End the bursts that are due; return their alerts with the word."""
         said = []
         for burst in list(self.bursts.values()):
             watch = self.watch(burst.measure)
@@ -339,7 +319,6 @@ class Series:
         return said
 
     def dump(self) -> bytes:
-        """Return the whole state as JSON."""
         return _STATE.dump_json(self)
 
     @classmethod

@@ -7,7 +7,7 @@ from datetime import datetime
 from math import sqrt
 from typing import Final, NamedTuple
 
-from schemas import FirstPhase, Result, Scored
+from schemas import Result, Scored
 from streams.monitoring.config import Measure
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
 
@@ -19,15 +19,12 @@ DOUBT: Final = 10.0
 
 @dataclass(slots=True)
 class Prediction:
-    """Predicts the strong judge's score from the cheap one's: a line through the pairs before.
-
-    Attributes:
-        sums: Of the weight u, of ux, uy, ux², uxy and uy², x the cheap score and y the strong one.
-        squares: Sum of u².
-    """
+    """Predicts the strong judge's score from the cheap one's: a line through the pairs before."""
 
     sums: list[float] = field(default_factory=lambda: [0.0] * 6)
+    """Of the weight u, of ux, uy, ux², uxy and uy², x the cheap score and y the strong one."""
     squares: float = 0.0
+    """Sum of u²."""
 
     def add(self, cheap: float, strong: float, weight: float) -> None:
         terms = (1.0, cheap, strong, cheap * cheap, cheap * strong, strong * strong)
@@ -107,27 +104,17 @@ class TwoPhase:
 
 def pair_of(result: Result) -> Pair:
     """Return the scores of a result of two-phase judging, or of the strong judge alone."""
-    phase, probability = result.first_phase, result.sampling.probability
-    by_strong = phase is None or result.evaluator.fingerprint == phase.strong
-    strong = result.amount if by_strong and isinstance(result, Scored) else None
-    return Pair(
-        cheap=None if phase is None else phase.score,
-        strong=strong,
-        drawn=1.0 if phase is None else phase.probability,
-        probability=probability if phase is None else min(probability / _drawn(result, phase), 1.0),
-        occurred_at=result.times.occurred_at,
-    )
-
-
-def _drawn(result: Result, phase: FirstPhase) -> float:
-    return 1 - phase.probability if is_first(result) else phase.probability
+    phase, probability, moment = result.first_phase, result.sampling.probability, result.times.occurred_at
+    amount = result.amount if isinstance(result, Scored) else None
+    if phase is None:
+        return Pair(None, amount, 1.0, probability, moment)
+    drawn = 1 - phase.probability if is_first(result) else phase.probability
+    strong = amount if result.evaluator.fingerprint == phase.strong else None
+    return Pair(phase.score, strong, phase.probability, min(probability / drawn, 1.0), moment)
 
 
 def views(result: Result) -> tuple[Result, ...]:
-    """Return a result as the series of its evaluators see it, each with the probability of its score.
-
-    The cheap judge's series has the scores of all answers, also of those that the strong one judged.
-    """
+    """Return a result as each evaluator's series sees it; the cheap judge's has the scores of all answers."""
     phase = result.first_phase
     if phase is None:
         return (result,)
@@ -144,17 +131,13 @@ def views(result: Result) -> tuple[Result, ...]:
 
 
 def is_first(result: Result) -> bool:
-    """Return whether a result of two-phase judging is the cheap judge's."""
+    """Whether a result of two-phase judging is the cheap judge's."""
     phase = result.first_phase
     return phase is not None and result.evaluator.fingerprint == phase.fingerprint
 
 
 def as_strong(both: WeightedSums, strong: WeightedSums) -> WeightedSums:
-    """Return sums with the mean and variance of z, and the effective count of the strong scores alone.
-
-    So an interval is as doubtful as the few strong scores make it: as that of so many equal answers which
-    vary as z does.
-    """
+    """Return sums with the mean and variance of z, and the effective count of the strong scores alone."""
     n, mean = strong.effective_count, both.mean
     if mean is None or n <= 0:
         return strong

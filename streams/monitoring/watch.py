@@ -22,7 +22,6 @@ from streams.monitoring.statistics.season import EVEN, Season, Waves
 NOTABLE_FALL: Final = 0.088
 """The fall of the scale [0, 1] whose delay is told: 0.44 points of a scale five wide."""
 EXAMPLES: Final = 5
-"""Number of example events in an alert."""
 _LEAST: Final = 1e-6
 """Distance of the tolerated mean from 0 and 1, which the test requires."""
 
@@ -32,22 +31,17 @@ _STATES: Final[Mapping[SeriesState, float]] = {"learning": 0.0, "watching": 1.0,
 
 
 class Sample(NamedTuple):
-    """A score as series store it.
-
-    Attributes:
-        score: The score; of a cluster of dependent answers, those of all.
-        part: The part of the traffic in which it is compared.
-        cluster: What was sampled together with it; None: it was sampled alone, or a whole cluster.
-    """
-
     event_id: str
     score: float | tuple[float, ...]
+    """Of a cluster of dependent answers, those of all."""
     probability: float
     occurred_at: datetime
     policy: str = ""
     stratum: str = ""
     part: str = ""
+    """The part of the traffic in which it is compared."""
     cluster: str | None = None
+    """What was sampled together with it; None: it was sampled alone, or a whole cluster."""
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -56,32 +50,25 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A drop, or a recovery from one.
-
-    Attributes:
-        further: Whether it is a further drop; its baseline is then the level since the last drop.
-        baseline: That of the test; its count is 0 for a configured target.
-        learning: Whether the baseline has answers of the drop, which began while it was learned.
-        current: The estimate since the change.
-        began_at: Estimated start of the change, by the answers' own time.
-        dropped_at: Estimated start of the drop; `began_at` for a drop.
-        or_earlier: Whether the change may have started before `began_at`.
-        example_event_ids: The worst events since, the worst first, of equals the latest first.
-    """
-
     kind: Literal["drop", "recovered"]
     measure: Measure
     further: bool
+    """Whether it is a further drop; its baseline is then the level since the last drop."""
     baseline: Estimate
+    """That of the test; its count is 0 for a configured target."""
     learning: bool
+    """Whether the baseline has answers of the drop, which began while it was learned."""
     current: Estimate
     statistic: float
     threshold: float
     detector: str
     began_at: datetime
+    """Estimated start of the change, by the answers' own time."""
     dropped_at: datetime
     or_earlier: bool
+    """Whether the change may have started before `began_at`."""
     example_event_ids: tuple[str, ...]
+    """The worst events since, the worst first, of equals the latest first."""
 
 
 @dataclass
@@ -145,7 +132,7 @@ class Watch:
 
     @property
     def numbers(self) -> Mapping[str, float | None]:
-        """Its numbers by the names of `MONITOR_GAUGES`; None if not known."""
+        """By the names of `MONITOR_GAUGES`."""
         return {
             "state": _STATES[self.state],
             "evidence": self.statistic,
@@ -173,12 +160,7 @@ class Watch:
     def add(
         self, sample: Sample, share: float, history: Sequence[Sample], *, may_call: bool = True
     ) -> Change | None:
-        """Add one score, the last of the history; return the change it triggers, if any.
-
-        Args:
-            share: Its weight relative to the largest of its policy.
-            may_call: Whether a drop may be reported now; evidence is collected in any case.
-        """
+        """Add the last score of the history, with its share of the largest weight; may it call a drop now?"""
         value = self.measure.goodness(sample.score)
         if self._upward is not None:
             return self._while_dropped(self._upward, sample, value, share, history)
@@ -227,11 +209,7 @@ class Watch:
         return self._within(sample) + self._season.swing(sample.occurred_at.timestamp(), usual).offset
 
     def _limit(self, baseline: GrowingBaseline, sample: Sample) -> float | None:
-        """Return the mean tolerated for such an answer; None while learning.
-
-        If the season's error exceeds the baseline's margin, as on the first days, the limit is lower by the
-        difference.
-        """
+        """Return the mean tolerated for such an answer, lower if the season's error exceeds the margin."""
         if self._target is not None and baseline is self._baseline:
             return self._target
         if not baseline.learned:
@@ -287,17 +265,14 @@ class Watch:
         return None
 
     def _relieve(self, level: float) -> None:
-        """Let a recovered mean be lower than the tolerated one, given the level since the drop.
+        """Let a recovered mean be lower than tolerated, so that it does not flap, given the level since.
 
-        By half of the fall beyond twice the smallest relevant one: the recovered mean is in the middle of
-        level and tolerated mean, and the smallest relevant fall above. So a mean near the limit does not
-        flap.
+        By half of the fall beyond twice the smallest relevant one, to the middle of level and tolerated mean.
         """
         tolerated = self._target or self._baseline.tolerated
         self._relief = max(self._relief, (tolerated - level - 2 * self._least_drop) / 2)
 
     def _usual_mean(self) -> float:
-        """Return the mean with which the start of a drop is estimated."""
         if self._target is None:
             return self._baseline.mean
         # With a target alone and a mean just below it, only a few of the worst scores would seem the drop.
@@ -351,10 +326,7 @@ class Watch:
     def _has_learned_drop(
         self, latest_first: Sequence[Sample], count: int, samples_since: Callable[[int], int]
     ) -> bool:
-        """Whether the look that set the baseline has answers of the drop, which has the latest `count`.
-
-        They came just before it or, where topics are read by partition, occurred as late as the drop's.
-        """
+        """Whether the look that set the baseline has answers of the drop: just before it, or as late."""
         sums, stretch = self._baseline.sums, self._downward.samples
         if sums.count < stretch + self.first:  # the first drop: answers of the first look may belong to it
             stretch += self.first
@@ -364,7 +336,6 @@ class Watch:
         return self._target is None and (late or samples_since(stretch) > after)
 
     def _reported(self, sums: WeightedSums) -> Estimate | None:
-        """Return the estimate of goodness in units of the amount."""
         found = estimate(sums, lowest=0, highest=1)
         if found is None:
             return None
@@ -373,7 +344,6 @@ class Watch:
 
 
 def estimate(sums: WeightedSums, *, lowest: float, highest: float) -> Estimate | None:
-    """Return mean and interval; None without scores."""
     mean, ends = sums.mean, sums.interval(lowest=lowest, highest=highest)
     return None if mean is None or ends is None else reported((mean, *ends), sums)
 

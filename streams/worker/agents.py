@@ -35,10 +35,9 @@ from streams.kafka.delivery import BufferLimit
 from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
 from streams.monitoring.config import monitor_config
-from streams.monitoring.forwarder import Forwarder
 from streams.monitoring.monitor import gauges_of
+from streams.monitoring.observations import Forwarder, KnownAnchors
 from streams.monitoring.partitions import PartitionMonitors
-from streams.monitoring.rejudging import KnownAnchors
 from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import Unit
 from streams.store.views.incidents import Folding

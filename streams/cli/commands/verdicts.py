@@ -140,7 +140,7 @@ def incident(
 
 async def _rejudge(call: Session, incident: Incident) -> None:
     from streams.monitoring.burst import has_word
-    from streams.monitoring.forwarder import DEMAND
+    from streams.monitoring.observations import DEMAND
 
     if call.settings.monitor.rejudge_per_day == 0:
         raise BadUsageError("--rejudge: monitor.rejudge_per_day is 0; raise it and restart the workers")

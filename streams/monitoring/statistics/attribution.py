@@ -53,10 +53,8 @@ def judge_shift(pairs: Iterable[tuple[float, float]]) -> Difference | None:
 def fall(usual: WeightedSums, since: WeightedSums, *, season_error: float = 0.0) -> Difference | None:
     """Return F, the usual mean minus that of live answers; None if there are too few.
 
-    Args:
-        usual: Of the baseline.
-        since: Of live answers, each without its offset from the baseline (season, part of the traffic).
-        season_error: The standard error of those offsets, which the answers of one time share.
+    `since` is without the answers' offsets from the baseline, whose standard error, which the answers of one
+    time share, is `season_error`.
     """
     before, after = _difference(usual), _difference(since)
     if before is None or after is None:

@@ -32,24 +32,19 @@ class GrowingBaseline:
     With few samples the interval is wide, so m starts low; it rises with more samples and, but for the
     season, never falls, so a slow decline or an undetected drop does not lower it. The error probabilities of
     all looks add up to 0.005.
-
-    Attributes:
-        first: Samples of the first look, at least 10.
-        min_drop: Smallest relevant fall, above 0.
-        sums: Of all samples.
-        looked_at: The sums at the latest look.
-        basis: The sums at the look that set m.
-        tolerated: m; 0 before it is learned.
-        usual: Mean waves of the samples that set m.
     """
 
     first: int = 60
     min_drop: float = 0.02
     sums: WeightedSums = NONE
     looked_at: WeightedSums = NONE
+    """The sums at the latest look."""
     basis: WeightedSums = NONE
+    """The sums at the look that set m."""
     tolerated: float = 0.0
+    """m; 0 before it is learned."""
     usual: Waves = EVEN
+    """Mean waves of the samples that set m."""
     _times: Waves = (0.0,) * len(EVEN)
     _latest: dict[int, float] = field(default_factory=dict)  # the weight by step, not in the times yet
 
@@ -57,7 +52,7 @@ class GrowingBaseline:
         self.configure(self.first, self.min_drop)
 
     def configure(self, first: int, min_drop: float) -> None:
-        """Set the samples of the first look and the smallest relevant fall."""
+        """Set the samples of the first look, at least 10, and the smallest relevant fall, above 0."""
         self.first = self._next = first
         self.min_drop = min_drop
         while self._next <= self.sums.count:
@@ -65,7 +60,6 @@ class GrowingBaseline:
 
     @property
     def times(self) -> Waves:
-        """The weighted sum of all samples' waves."""
         for step, weight in self._latest.items():
             self._times = tuple(
                 one + weight * other for one, other in zip(self._times, waves(step), strict=True)
@@ -75,31 +69,19 @@ class GrowingBaseline:
 
     @property
     def learned(self) -> bool:
-        """Whether a fall can be detected."""
         return self.tolerated > 0
 
     @property
     def mean(self) -> float:
-        """The mean at the look that set m."""
         return self.basis.mean or 0.0
 
     @property
     def margin(self) -> float:
-        """Difference of baseline and tolerated mean: the smallest detectable fall."""
+        """The smallest detectable fall."""
         return self.mean - self.tolerated
 
     def add(self, value: float, probability: float, at_seconds: float, season: Season) -> bool:
-        """Add one sample.
-
-        Args:
-            value: The sample, in [0, 1].
-            probability: Its inclusion probability; in (0, 1].
-            at_seconds: Time of its answer, in seconds since the epoch.
-            season: The season of the series.
-
-        Returns:
-            Whether the baseline was recomputed.
-        """
+        """Add a sample in [0, 1], at a time since the epoch; return whether this was a look."""
         self.sums = self.sums.add(value, probability)
         step = step_of(at_seconds)
         self._latest[step] = self._latest.get(step, 0.0) + 1 / probability
@@ -145,27 +127,17 @@ class Mix:
 
     The offset of a part that appears later, such as a new model, is at least 0 until the whole has four times
     the samples it had then. Otherwise a bad release would be learned as a part that was always weaker.
-
-    Attributes:
-        parts: For each part the sums of w, wy and w², and samples of the whole when it was first seen.
-        offsets: The offset of each part as of the last `refit`.
     """
 
     parts: dict[str, list[float]] = field(default_factory=dict)
+    """For each part the sums of w, wy and w², and samples of the whole when it was first seen."""
     offsets: dict[str, float] = field(default_factory=dict)
 
     def offset(self, part: str) -> float:
-        """Return a part's offset; 0 for an unknown part."""
         return self.offsets.get(part, 0.0)
 
     def add(self, part: str, value: float, weight: float, *, count: int) -> None:
-        """Add one sample; offsets change at the next `refit`.
-
-        Args:
-            value: In [0, 1].
-            weight: The inverse of its inclusion probability.
-            count: Samples of the whole so far.
-        """
+        """Add one sample of the `count` so far; offsets change at the next `refit`."""
         sums = self.parts.get(part)
         if sums is None:
             if len(self.parts) >= MOST_PARTS:
@@ -176,7 +148,6 @@ class Mix:
         sums[2] += weight * weight
 
     def refit(self, count: int) -> None:
-        """Recompute the offsets from all `count` samples so far."""
         total = sum(sums[0] for sums in self.parts.values())
         self.offsets = {}
         if total <= 0 or len(self.parts) < 2:

@@ -1,4 +1,4 @@
-"""A sequential test for a fall of the mean, its expected delay, and the likeliest start of the fall. Pure."""
+"""Tests for a fall of the mean, the expected delay, and the likeliest start of the fall. Pure."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ class ShiryaevRobertsEDetector:
 
         M <- (M + 1) (1 + λ u (m - x)),    alarm when the weighted mean of the K values reaches the threshold.
 
-    The weights of the bets are fixed: bets for falls that need early detection weigh most, and none weighs
-    less than a tenth of the largest, which delays its falls only by the logarithm of that.
+    The weights are fixed: bets for falls that need early detection weigh most, none less than a tenth of it.
 
     Source: Shin, Ramdas, Rinaldo, "E-detectors: a nonparametric framework for sequential change detection"
     (New England Journal of Statistics in Data Science, 2023); the bets on a bounded mean are those of
@@ -61,8 +60,7 @@ class ShiryaevRobertsEDetector:
     range.
 
     **m may change from sample to sample**, if it depends only on the past and on facts about the answer other
-    than its score (the hour, its labels): only each factor's own expectation must be bounded. So a growing
-    baseline, a season and a mix of labels keep the bound; evidence collected at a lower m stays valid.
+    than its score (the hour, its labels): only each factor's own expectation must be bounded.
 
     **Unequal inclusion probabilities** (the argument of Horvitz and Thompson). Let answer i of the population
     be judged with probability p_i, so that its weight is w_i = 1 / p_i. The next judged answer is i with
@@ -71,41 +69,27 @@ class ShiryaevRobertsEDetector:
         E[w (m - x)] = sum over i of (p_i / P) (1 / p_i) (m_i - x_i) = (N / P) (mean of m - mean of x) <= 0
 
     if the population's mean is at least the tolerated one: the weight cancels the sampling probability.
-    Dividing by a scale that depends on the past changes no sign, and u <= 1 with λ < 1 / (1
-    - m) keeps every factor positive. The p may depend on the past, for example when sampling is raised on
-    suspicion, and on an answer's labels.
-
-    Attributes:
-        threshold: T, samples per allowed false alarm; at least 1.
+    Dividing by a scale that depends on the past changes no sign, and u <= 1 with λ < 1 / (1 - m) keeps every
+    factor positive. The p may depend on the past, as when sampling is raised on suspicion, and on labels.
     """
 
     name: ClassVar = "shiryaev-roberts-e/3"
 
     threshold: float = 1.0
+    """T, samples per allowed false alarm; at least 1."""
     samples: int = 0
     evidence: list[float] = field(default_factory=lambda: [0.0] * BETS)
 
     def reset(self) -> None:
-        """Discard the evidence, after an alarm."""
         self.samples = 0
         self.evidence = [0.0] * BETS
 
     @property
     def statistic(self) -> float:
-        """Evidence for a fall; at least 0."""
         return min(_mean(self.evidence), CEILING)
 
     def update(self, value: float, *, tolerated_mean: float, share: float = 1.0) -> bool:
-        """Add one sample.
-
-        Args:
-            value: The sample, scaled to [0, 1].
-            tolerated_mean: m for this sample; in (0, 1). It must not depend on the value.
-            share: u, the sample's weight on a scale that depends on the past; in [0, 1].
-
-        Returns:
-            Whether a fall is detected.
-        """
+        """Add x in [0, 1], with m in (0, 1), which must not depend on x, and u; return whether it fell."""
         gain = share * (tolerated_mean - value) / (1 - tolerated_mean)
         self.evidence = [
             (evidence + 1) * (1 + size * gain) for evidence, size in zip(self.evidence, SIZES, strict=True)
@@ -132,13 +116,7 @@ def samples_since_shift(latest_first: Iterable[tuple[float, float]], *, normal_m
     over the samples since that start; the start with the largest value is returned, of equals the latest.
     Source: Basseville and Nikiforov, Detection of Abrupt Changes (1993), section 2.4.3, with the weights
     added: the variance of the weighted sum is proportional to the sum of w².
-
-    Args:
-        latest_first: Pairs of x and its weight w (above 0), the latest first.
-        normal_mean: The mean before the fall.
-
-    Returns:
-        0 if no start indicates a fall.
+    `latest_first` has pairs of x and w, above 0. 0 if no start indicates a fall.
     """
     best, since = 0.0, 0
     fall = squares = 0.0
@@ -153,15 +131,7 @@ def samples_since_shift(latest_first: Iterable[tuple[float, float]], *, normal_m
 def expected_margin(
     spread: float, *, known: float, first: int, min_drop: float, evenness: float = 1.0
 ) -> float:
-    """Return the smallest fall that a baseline can show after some answers.
-
-    Args:
-        spread: Standard deviation of the scores, on the scale [0, 1].
-        known: Judged answers before the fall.
-        first: Those of the first look.
-        min_drop: Smallest relevant fall.
-        evenness: See `evenness_of`.
-    """
+    """Return the smallest fall of the scale [0, 1] that a baseline can show after `known` judged answers."""
     if known < first:
         return inf
     looked, chance = float(first), CHANCE_OF_HARM / 2
@@ -183,16 +153,8 @@ def expected_answers(
     Simulated medians are 0.8 to 1.1 of this for falls of several margins; 0.4 to 4 for falls hardly beyond
     it, where the error of the learned mean decides (`python -m benchmarks monitor`).
 
-    Args:
-        fall: Of the mean, on the scale [0, 1].
-        mean: Before the fall.
-        spread: Standard deviation of the scores, after the fall.
-        margin: Difference of mean and tolerated mean; above 0.
-        threshold: Of the test.
-        evenness: See `evenness_of`.
-
-    Returns:
-        Infinity if it is not called.
+    `fall`, `mean` before it, `spread` (standard deviation) and `margin`, above 0, are on the scale [0, 1].
+    Infinity if it is not called.
     """
     tolerated, fallen = mean - margin, mean - fall
     if not 0 < tolerated < 1 or fallen >= tolerated:
@@ -218,9 +180,53 @@ def _two_points(mean: float, spread: float) -> tuple[tuple[float, float], ...]:
 def evenness_of(strata: Iterable[tuple[float, float]]) -> float:
     """Return the effective answers per judged one (Kish): 1 / (sum of b p, times sum of b / p).
 
-    Args:
-        strata: Share b of the traffic and sampling rate p, above 0, of each.
+    `strata` are shares b of the traffic, each with its sampling rate p, above 0.
     """
     rows = [(share, rate) for share, rate in strata if share > 0]
     whole = sum(share for share, _ in rows)
     return whole * whole / (sum(b * p for b, p in rows) * sum(b / p for b, p in rows))
+
+
+ALLOWANCE = 0.044
+"""Half of a notable fall, on the scale [0, 1]: 0.22 points of a scale five wide."""
+SUSPICIOUS = 8.0
+"""Standard deviations of the scores at which a sum is suspicious: by chance once in some 500 answers."""
+FIRST = 60.0
+MOST = 2_000.0
+"""Answers before anything is suspected, and those that a usual mean is of at most."""
+
+
+@dataclass(slots=True)
+class Cusum:
+    """Suspicion that the mean of a stratum has fallen: earlier than a test says so, and sometimes wrongly.
+
+    S <- max(0, S + usual mean - 0.044 - x), suspicious from 8 standard deviations of x on until S is 0 again.
+    S grows to a quarter more at most, so that a mended fall is seen soon. Source: Page, "Continuous
+    inspection schemes" (Biometrika, 1954), with half of the fall as the allowance.
+    """
+
+    count: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+    sum: float = 0.0
+    is_raised: bool = False
+
+    def add(self, value: float) -> None:
+        if self.count >= FIRST:
+            limit = SUSPICIOUS * max(sqrt(self.squares / self.count), ALLOWANCE)
+            self.sum = min(max(self.sum + self.mean - ALLOWANCE - value, 0.0), 1.25 * limit)
+            self.is_raised = self.sum >= limit or (self.is_raised and self.sum > 0)
+        if not self.is_raised:
+            self.learn(value)
+
+    def learn(self, value: float) -> None:
+        if self.count >= MOST:
+            self.squares *= 1 - 1 / self.count
+            self.count -= 1
+        self.count += 1
+        before = self.mean
+        self.mean += (value - before) / self.count
+        self.squares += (value - before) * (value - self.mean)
+
+    def clear(self) -> None:
+        self.sum, self.is_raised = 0.0, False

@@ -1,7 +1,7 @@
 """Weighted means of sampled scores, with confidence intervals, and their sums over a window of time. Pure.
 
-An answer sampled with probability p represents w = 1/p answers. All results are computed from sums that
-workers can export as counters, so a dashboard can compute the same numbers over any window.
+An answer sampled with probability p represents w = 1/p answers. The sums are exported as counters, so that a
+dashboard can compute the same numbers over any window.
 """
 
 from __future__ import annotations
@@ -27,22 +27,14 @@ DOUBT_COUNT = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedSums:
-    """Running sums of weighted scores, x the score and w = 1/p its weight.
+    """Running sums of w, wx, wx², w², w²x and w²x², with x the score and w = 1/p its weight.
 
     The mean is the ratio estimator of Hájek: consistent for any inclusion probabilities, without knowing the
-    number of answers.
-
-    Attributes:
-        count: Number of scores, for reports only; no formula uses it.
-        weight: Sum of w; estimates the number of answers in the population.
-        weighted: Sum of wx.
-        weighted_square: Sum of wx².
-        weight_square: Sum of w².
-        weight_square_score: Sum of w²x.
-        weight_square_score_square: Sum of w²x².
+    number of answers, which the sum of w estimates.
     """
 
     count: int = 0
+    """Number of scores, for reports only; no formula uses it."""
     weight: float = 0.0
     weighted: float = 0.0
     weighted_square: float = 0.0
@@ -75,19 +67,10 @@ class WeightedSums:
 
     @classmethod
     def from_numbers(cls, numbers: Sequence[float]) -> Self:
-        """Return the sums with the count and the six sums in the order of the attributes."""
         return cls(count=int(numbers[0]), **dict(zip(_FIELDS[1:], map(float, numbers[1:]), strict=True)))
 
     def add(self, score: float, probability: float = 1.0) -> Self:
-        """Return the sums with one more score.
-
-        Args:
-            score: The score; finite.
-            probability: Its answer's inclusion probability; in (0, 1].
-
-        Raises:
-            ValueError: One of them is out of range.
-        """
+        """Return the sums with one more score of an answer with this inclusion probability."""
         if not isfinite(score):
             raise ValueError(f"score must be a finite number, got {score}; omit unscored results")
         if not 0 < probability <= 1:
@@ -110,15 +93,12 @@ class WeightedSums:
 
     @property
     def mean(self) -> float | None:
-        """The weighted mean, sum(wx) / sum(w); None without scores."""
+        """sum(wx) / sum(w); None without scores."""
         return self.weighted / self.weight if self.count else None
 
     @property
     def effective_count(self) -> float:
-        """Effective sample size after Kish, (sum w)² / sum(w²): the equivalent number of equal weights.
-
-        Source: Kish, Survey Sampling (1965), section 11.7.
-        """
+        """Effective sample size, (sum w)² / sum(w²). Source: Kish, Survey Sampling (1965), section 11.7."""
         return self.weight * self.weight / self.weight_square if self.count else 0.0
 
     @property
@@ -128,9 +108,7 @@ class WeightedSums:
         The linearised variance of a ratio of two totals, sum(w²(x-mean)²) / (sum w)², expanded so that the
         six sums suffice. Source: Särndal, Swensson, Wretman, Model Assisted Survey Sampling (1992), result
         5.7.1, for independent inclusion; without the factor 1-p, so that the error is about the process that
-        creates the answers, not only this finite population. Deviation from the source: times n/(n-1) with n
-        the effective sample size, which for equal weights gives the textbook s/sqrt(n), and which a dashboard
-        can compute from the same sums.
+        creates the answers. Deviation: times n/(n-1) with n the effective sample size, as for s/sqrt(n).
         """
         effective = self.effective_count
         if effective <= 1:
@@ -149,21 +127,12 @@ class WeightedSums:
             n* = max(y (1 - y), 0.75 / n) / V,      1 / n* <- n / (n + 10) / n* + 10 / (n + 10) / n
             ends = (y + g/2 ± sqrt(y (1 - y) g + g²/4)) / (1 + g),      g = t² / n*
 
-        n* is the number of yes-or-no answers that would vary as much. Wilson's ends are not symmetric about
-        the mean: near an end of the scale they extend towards the middle. Source: Wilson, "Probable
-        inference" (JASA, 1927). Deviations, for scores and weights: n* instead of a count; three
-        pseudo-observations, half the scale away and of the typical weight sum(w²)/sum(w), so that equal
-        scores do not give zero variance; n* shrunk towards n while n is small, because few answers with
-        unequal weights estimate their spread badly; below an effective sample size of 3 the whole scale.
+        n* is the number of yes-or-no answers that would vary as much. Source: Wilson, "Probable inference"
+        (JASA, 1927). Deviations, for scores and weights: n* instead of a count; three pseudo-observations,
+        half the scale away and of the typical weight sum(w²)/sum(w), so that equal scores do not give zero
+        variance; n* shrunk towards n while n is small, because few answers with unequal weights estimate
+        their spread badly; below an effective sample size of 3 the whole scale. None without scores.
         Coverage: `python -m benchmarks monitor`.
-
-        Args:
-            lowest: Lowest possible score.
-            highest: Highest possible score.
-            confidence: Probability that such an interval contains the true mean; in (0, 1).
-
-        Returns:
-            Lower and upper end, or None without scores.
         """
         mean = self.mean
         if mean is None:
@@ -208,15 +177,10 @@ _IN_ORDER = attrgetter(*_FIELDS)
 
 
 def student_quantile(probability: float, degrees: float) -> float:
-    """Return a quantile of Student's t distribution; the degrees of freedom need not be whole.
+    """Return a quantile of Student's t distribution; the degrees of freedom, at least 1, need not be whole.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions (1964), 26.7.5, an expansion in
-    1/degrees. Its error is below 1% from 2 degrees of freedom and below 0.01% from 10, for probabilities up
-    to 0.975.
-
-    Args:
-        probability: Probability of a smaller value; in (0, 1).
-        degrees: Degrees of freedom; at least 1.
+    1/degrees. For probabilities up to 0.975 its error is below 1% from 2 degrees and below 0.01% from 10.
     """
     z = NormalDist().inv_cdf(probability)
     if degrees == inf:
@@ -232,7 +196,6 @@ def student_quantile(probability: float, degrees: float) -> float:
 
 
 SLICES = 60
-"""Number of slices of the window, which slides by whole slices."""
 
 
 @dataclass(slots=True)
@@ -240,19 +203,13 @@ class SlidingSums:
     """Sums over the scores of answers within a sliding window.
 
     Scores are added in any order to one of 60 slices, by the time of their answers. The window ends with the
-    current slice, so it covers between 59/60 and all of its length. Older scores are ignored, and times in
-    the future count as now.
-
-    Attributes:
-        length_seconds: Length of the window; positive.
-        slices: The sums of each slice, by its number.
+    current slice, so it covers between 59/60 and all of its length. Times in the future count as now.
     """
 
     length_seconds: float
     slices: dict[int, WeightedSums] = field(default_factory=dict)
 
     def add(self, sums: WeightedSums, *, occurred_at: datetime, now: datetime) -> None:
-        """Add what a score adds to the sums."""
         latest = self._number(now)
         number = min(self._number(occurred_at), latest)
         if number <= latest - SLICES:
@@ -262,7 +219,6 @@ class SlidingSums:
         self.slices[number] = self.slices.get(number, WeightedSums()).merge(sums)
 
     def total(self, now: datetime) -> WeightedSums:
-        """Return the sums over the window that ends now."""
         self._forget(self._number(now))
         return WeightedSums.merged(self.slices.values())
 

@@ -1,18 +1,24 @@
-"""The mean that people would give, from few labels and many verdicts. Pure.
+"""The mean that people would give, from few labels and many verdicts, and how raters agree. Pure.
 
 Sources: Angelopoulos, Duchi, Zrnic, "PPI++" (2023) for the estimate; Rogan, Gladen, "Estimating prevalence
 from the results of a screening test" (1978); Krippendorff, "Computing alpha-reliability" (2011).
+
+Kappa is 1 minus the observed disagreement divided by the expected one, if both chose with the same
+frequencies but independently. For names it is Cohen's: each disagreement counts 1 (Cohen, "A coefficient of
+agreement for nominal scales", 1960). For numbers a disagreement is the squared distance (Cohen, "Weighted
+kappa", 1968); for non-integers that is Lin's concordance coefficient (1989).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, inf, sqrt
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from streams.monitoring.statistics.estimators import IMAGINED_SQUARE, WeightedSums, student_quantile
 
@@ -38,26 +44,22 @@ class LabelledAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PeopleMean:
-    """What people would give on average, with a confidence interval.
-
-    Attributes:
-        judge: The judge's own mean.
-        trust: The factor lambda of the judge's scores, from 0 to 1.
-        labels: Labelled answers.
-        effective: Their effective number n, after Kish.
-        least: Their number m if all weighed as much as the heaviest; n if all weigh the same.
-        half: Half of the interval.
-    """
+    """What people would give on average, with a confidence interval."""
 
     mean: float
     low: float
     high: float
     judge: float
+    """The judge's own mean."""
     trust: float
+    """The factor lambda of the judge's scores, from 0 to 1."""
     labels: int
     effective: float
+    """The labels' effective number n, after Kish."""
     least: float
+    """Their number m if all weighed as much as the heaviest; n if all weigh the same."""
     half: float
+    """Half of the interval."""
     spread: float
     """Variance of one effective label's residual."""
     floor: float
@@ -123,8 +125,6 @@ def people_mean(
     Args:
         labelled: At least three answers, each once; dependent labels of one are averaged before.
         judged: All scores of the judge; None: labels alone, because they are of a part that is not known.
-        lowest: Lowest possible score.
-        highest: Highest possible score.
     """
     n = effective_labels(labelled)
     total = sum(one.weight for one in labelled)
@@ -173,10 +173,9 @@ def is_representative(
 
 
 def rogan_gladen(labelled: Sequence[LabelledAnswer], share: float) -> float | None:
-    """Return the share of true answers, from the judge's share and its sensitivity and specificity.
+    """Return the share of true answers, (share + specificity - 1) / (sensitivity + specificity - 1).
 
-    (share + specificity - 1) / (sensitivity + specificity - 1), within 0 and 1; None if the labels are all
-    alike, or the judge is no better than chance. `people` and `judge` are 0 to 1.
+    None if the labels are all alike, or the judge is no better than chance. `people` and `judge` are 0 to 1.
     """
     positive = sum(one.weight * one.people for one in labelled)
     negative = sum(one.weight * (1 - one.people) for one in labelled)
@@ -191,11 +190,8 @@ def rogan_gladen(labelled: Sequence[LabelledAnswer], share: float) -> float | No
 def alpha(items: Iterable[Sequence[float | str]]) -> float | None:
     """Return Krippendorff's alpha of several reviewers: 1 - observed / expected disagreement.
 
-    Args:
-        items: The choices of each item, numbers (squared distance) or names; items with one do not count.
-
-    Returns:
-        1: always the same; 0: as by chance; None without two choices that differ.
+    1: always the same; 0: as by chance; None without two choices that differ. The choices of an item are
+    numbers (squared distance) or names; items with one do not count.
     """
     units = [list(one) for one in items if len(one) > 1]
     every = [one for unit in units for one in unit]
@@ -218,13 +214,7 @@ def _apart(choices: Sequence[float | str]) -> float:
 
 
 def draw_rates(sizes: Mapping[int, float], wants: Mapping[int, float], size: float) -> dict[int, float]:
-    """Return the probability of each answer of a group: min(1, c want), with c such that `size` are drawn.
-
-    Args:
-        sizes: Answers of each group.
-        wants: What each answer of a group is wanted in proportion to; positive.
-        size: Expected number of draws.
-    """
+    """Return the probability of each answer of a group: min(1, c want), with c such that `size` are drawn."""
     sure: set[int] = set()
     while True:
         left = sum(sizes[one] * wants[one] for one in sizes if one not in sure)
@@ -252,3 +242,60 @@ def systematic(expected: Sequence[float], start: float) -> list[tuple[int, float
             found.append((group, max(mark - low, 0.0) / (high - low)))
             mark += 1
     return found
+
+
+class SquaredDistance(NamedTuple):
+    """The disagreement of pairs: observed and expected means, and each pair's part in both."""
+
+    observed: float
+    expected: float
+    parts: tuple[tuple[float, float], ...]
+
+
+def kappa(pairs: Sequence[tuple[Any, Any]]) -> float | None:
+    """Return the agreement of two raters, 0 as by chance and 1 in all; None if all choices are equal."""
+    found = _disagreement(pairs)
+    return None if found is None else 1 - found.observed / found.expected
+
+
+def kappa_interval(pairs: Sequence[tuple[Any, Any]], confidence: float = 0.95) -> tuple[float, float] | None:
+    """Return the interval of kappa, by the delta method: 1 - A / B, with A and B means over pairs.
+
+    Four pairs are added, two of them with the expected disagreement, two without any, as Agresti and Coull
+    ("Approximate is better than exact", 1998) do for shares: else few disagreements give too short an
+    interval. None for fewer than two pairs, or without a kappa.
+    """
+    found = _disagreement(pairs)
+    if found is None or len(pairs) < 2:
+        return None
+    mean = fmean(chance for _, chance in found.parts)
+    parts = [*found.parts, *((apart, mean) for apart in (0.0, 0.0, found.expected, found.expected))]
+    n = len(parts)
+    observed = fmean(apart for apart, _ in parts)
+    ratio = observed / found.expected
+    squares = sum(
+        ((ratio * (chance - mean) - (apart - observed)) / found.expected) ** 2 for apart, chance in parts
+    )
+    half = student_quantile(0.5 + confidence / 2, n - 1) * sqrt(squares / (n * (n - 1)))
+    return max(-1.0, 1 - ratio - half), min(1.0, 1 - ratio + half)
+
+
+def _disagreement(pairs: Sequence[tuple[Any, Any]]) -> SquaredDistance | None:
+    """Return the disagreement; a pair's part in the expected one is its first-order influence on it."""
+    if not pairs:
+        return None
+    first, second = ([pair[place] for pair in pairs] for place in (0, 1))
+    if any(isinstance(one, str) for one in (*first, *second)):
+        n, counts, others = len(pairs), Counter(first), Counter(second)
+        parts = tuple((float(one != other), -(others[one] + counts[other]) / n) for one, other in pairs)
+        expected = 1 - sum(times * others[name] for name, times in counts.items()) / n**2
+    else:
+        mean, other_mean = fmean(first), fmean(second)
+        parts = tuple(
+            ((one - other) ** 2, one**2 + other**2 - 2 * (one * other_mean + other * mean))
+            for one, other in pairs
+        )
+        expected = fmean(part for _, part in parts) + 2 * mean * other_mean
+    if expected <= 0:
+        return None
+    return SquaredDistance(fmean(apart for apart, _ in parts), expected, parts)

@@ -13,10 +13,7 @@ _HOUR_SECONDS = 3_600
 _STEP_SECONDS = 900
 """Resolution of predictions: a quarter of an hour."""
 
-_PERIODS = (
-    *(_DAY_SECONDS / k for k in (1, 2, 3)),
-    *(_WEEK_SECONDS / k for k in (1, 2, 3)),
-)
+_PERIODS = tuple(whole / k for whole in (_DAY_SECONDS, _WEEK_SECONDS) for k in (1, 2, 3))
 _DEVIATIONS = (0.03, 0.015, 0.01, 0.008, 0.005, 0.003)
 """Prior standard deviation of each wave's sine and cosine coefficients, on the scale [0, 1]."""
 _SIZE = 1 + 2 * len(_PERIODS)
@@ -35,7 +32,6 @@ _FIRST_VARIANCE = (0.5, 10.0)
 An hour's own variance would be 0 for equal scores, which would make its mean seem exact."""
 _LEAST_CHANCE = 0.001
 
-
 Waves = tuple[float, ...]
 """1, and sine and cosine of each wave at a time, or their mean over some traffic."""
 
@@ -45,10 +41,7 @@ EVEN: Waves = (1.0, *[0.0] * (_SIZE - 1))
 
 @dataclass(frozen=True, slots=True)
 class Swing:
-    """The offset of a time's baseline mean from the mean of some traffic.
-
-    In units of the scale [0, 1]; the error is large for an hour without data.
-    """
+    """The offset of a time's mean from that of some traffic; the error is large for an hour without data."""
 
     offset: float
     error: float
@@ -66,17 +59,15 @@ class Season:
 
     An hour is used once it is over, so a prediction depends on the past. It is relative to the mean of some
     traffic, given by the mean of its waves (`waves`): that of the first morning differs from that of a week.
-
-    Attributes:
-        open: Of the current hour, the sums of w, wy, wy², w².
-        squares: Within hours, the sum of squared deviations, and of effective samples.
     """
 
     precision: list[list[float]] = field(default_factory=lambda: [[0.0] * _SIZE for _ in range(_SIZE)])
     weighted: list[float] = field(default_factory=lambda: [0.0] * _SIZE)
     hour: int | None = None
     open: list[float] = field(default_factory=lambda: [0.0] * 4)
+    """Of the current hour, the sums of w, wy, wy², w²."""
     squares: list[float] = field(default_factory=lambda: [*_FIRST_VARIANCE])
+    """Within hours, the sum of squared deviations, and of effective samples."""
 
     def __post_init__(self) -> None:
         self._swings: dict[tuple[int, int], tuple[Waves, Swing]] = {}
@@ -106,7 +97,6 @@ class Season:
         return known[1]
 
     def between(self, usual: Waves, other: Waves) -> Swing:
-        """Predict the offset of the mean of traffic with other mean waves."""
         if not self._models:
             self._fit()
         # The intercept cancels.
@@ -192,10 +182,7 @@ def waves(step: int) -> Waves:
 
 
 def _inverse(matrix: list[list[float]]) -> tuple[list[list[float]], float]:
-    """Return the inverse of a symmetric positive definite matrix, and the logarithm of its determinant.
-
-    By Gauss and Jordan; its diagonal needs no pivoting.
-    """
+    """Invert a symmetric positive definite matrix, without pivoting; also its determinant's logarithm."""
     rows = matrix
     log_determinant = 0.0
     for k in range(len(rows)):

@@ -40,7 +40,6 @@ class MeanSequence:
     _penalty: float = 0.0
 
     def add(self, score: float) -> None:
-        """Take the next score, in [0, 1]."""
         if not 0 <= score <= 1:
             raise ValueError(f"score must be from 0 to 1, got {score}; scale it")
         before = (0.5 + self._total) / (self.count + 1)
@@ -55,7 +54,6 @@ class MeanSequence:
         self._squares += (score - (0.5 + self._total) / (self.count + 1)) ** 2
 
     def ends(self) -> tuple[float, float]:
-        """Return both ends now; the whole scale without scores."""
         if not self.count:
             return 0.0, 1.0
         middle = self._bet_scores / self._bets
@@ -88,7 +86,6 @@ class DifferenceSequence:
         self._weights[stratum] = self._weights.get(stratum, 0.0) + weight
 
     def ends(self) -> tuple[float, float]:
-        """Return both ends of the difference now, within -1 and 1."""
         total, low, high = sum(self._weights.values()), 0.0, 0.0
         if not total:
             return -1.0, 1.0
@@ -101,7 +98,6 @@ class DifferenceSequence:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """The number of scores of each group."""
         pairs = self._strata.values()
         return sum(first.count for first, _ in pairs), sum(second.count for _, second in pairs)
 

@@ -45,11 +45,9 @@ class Traffic:
                 return
             self.strata[stratum] = Stratum(0.0, 0.0, 0.0, seconds)
         for one in self.strata.values():
-            one.weight, one.weighted, one.weight_square = (
-                kept * one.weight,
-                kept * one.weighted,
-                kept * one.weight_square,
-            )
+            one.weight *= kept
+            one.weighted *= kept
+            one.weight_square *= kept
         one = self.strata[stratum]
         one.weight += sums.weight
         one.weighted += sums.weighted
@@ -57,7 +55,6 @@ class Traffic:
         one.latest = max(one.latest, seconds)
 
     def expected(self, seconds: float) -> Expected:
-        """Return what to expect of a stretch of time."""
         span = (1 - exp(_KEPT_A_SECOND * (self.since - self.at))) / _KEPT_A_SECOND
         return expected_of(self.strata, seconds / max(span, seconds, 1.0))
 
@@ -92,9 +89,8 @@ def estimate_strata(
 
     and the same for the upper end. m_h, low_h and high_h are the mean and Wilson's interval of the stratum,
     which is the whole scale below an effective count of 3. So N_h is the window's own count where it has
-    answers, and the usual one where it has few: a stratum without an answer widens the interval. With one
-    stratum, the interval is Wilson's. Source of combining widths: Newcombe, "Interval estimation for the
-    difference between independent proportions" (Statistics in Medicine, 1998), method 10; of N_h: the
+    answers, and the usual one where it has few. Source of combining widths: Newcombe, "Interval estimation
+    for the difference between independent proportions" (Statistics in Medicine, 1998), method 10; of N_h: the
     posterior mean of a Poisson rate, whose relative variance is 1 / (n_h + 3).
     """
     if not any(sums.count for sums in window.values()):
@@ -139,22 +135,17 @@ _OTHERS = "*"
 
 @dataclass(slots=True)
 class StratumWeight:
-    """The largest weight of one stratum of a policy.
-
-    Attributes:
-        largest: That weight; 0 before the first sample.
-        near: Samples of at least half that weight.
-        between: Samples from the first to the latest of them.
-        since: Samples since the latest of them.
-        following: The largest weight since.
-        traffic: Sum of all weights.
-    """
+    """The largest weight of one stratum of a policy, which is forgotten in time, and the sum of all."""
 
     largest: float = 0.0
     near: int = 0
+    """Samples of at least half the largest weight."""
     between: int = 0
+    """Samples from the first to the latest of them."""
     since: int = 0
+    """Samples since the latest of them."""
     following: float = 0.0
+    """The largest weight since."""
     traffic: float = 0.0
 
     def add(self, weight: float) -> None:
@@ -215,16 +206,7 @@ class RelativeWeights:
     policies: OrderedDict[str, Policy] = field(default_factory=OrderedDict)
 
     def share(self, policy: str, stratum: str, weight: float) -> float:
-        """Add the weight of one sample; return its share of the largest before it.
-
-        Args:
-            policy: The sampling policy's name.
-            stratum: The sampling rule's name.
-            weight: The inverse of the inclusion probability; at least 1.
-
-        Returns:
-            0 while the scale is not known, at most 1.
-        """
+        """Add a sample's weight, at least 1; return its share of the largest before it, 0 if not known."""
         known = self.policies.get(policy)
         if known is None:
             known = self.policies[policy] = self._begin(policy)

@@ -186,7 +186,7 @@ def test_new_judgements_are_in_no_series_and_are_noted_on_alerts() -> None:
     ]
     assert with_anchors.last_results == without.last_results
     (key,) = with_anchors.series
-    ours, others = (json.loads(one.dump(key) or b"") for one in (with_anchors, without))
+    ours, others = (json.loads(one.series[key].dump()) for one in (with_anchors, without))
     assert ours.pop("anchors")["calls"] == number
     assert others.pop("anchors") is None
     assert ours == others
@@ -224,7 +224,7 @@ def test_a_later_enrolment_starts_over() -> None:
     monitor.observe(replayed(enrolments["relevance"], 1, 4), at(1))
     (key,) = monitor.series
     again = Monitor(MonitorConfig(labels=()), enrolments)
-    again.load(key, monitor.dump(key) or b"")
+    again.load(key, monitor.series[key].dump())
     counts = []
     for number, seconds in ((2, 2), (3, 61)):
         again.observe(scored(number, 5), at(seconds))

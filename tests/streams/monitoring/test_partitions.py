@@ -21,8 +21,8 @@ from streams.kafka.record import Record
 from streams.monitoring import config, series, watch
 from streams.monitoring import partitions as module
 from streams.monitoring.anchors import Enrolment
-from streams.monitoring.forwarder import Forwarder
 from streams.monitoring.monitor import Monitor
+from streams.monitoring.observations import Forwarder
 from streams.monitoring.partitions import PartitionMonitors
 from streams.monitoring.statistics import baseline, detectors, estimators, season, strata
 from tests.streams.monitoring.broker import CONFIG, OBSERVATIONS, SCORES, STATES, TASKS, Broker, monitors

@@ -12,8 +12,9 @@ import pytest
 
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor, build_alert
+from streams.monitoring.partitions import AGAIN_SECONDS, Suspicions
 from streams.monitoring.series import Series, SeriesKey
-from streams.monitoring.suspicion import AGAIN_SECONDS, Cusum, Suspicions
+from streams.monitoring.statistics.detectors import Cusum
 from streams.monitoring.watch import Change, Sample
 from tests.streams.results import START, at, scored
 

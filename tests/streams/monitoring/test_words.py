@@ -18,9 +18,15 @@ from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
 from streams.monitoring.burst import KEPT, Burst, OldAnswers
 from streams.monitoring.config import MonitorConfig, mean_of
-from streams.monitoring.forwarder import DEMAND, demanded, result_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
-from streams.monitoring.rejudging import judge_again, task_again, tasks_at
+from streams.monitoring.observations import (
+    DEMAND,
+    demanded,
+    judge_again,
+    result_of,
+    task_again,
+    tasks_at,
+)
 from streams.monitoring.series import Series
 from streams.monitoring.statistics.attribution import Difference, fall, is_fine, judge_shift, verdict
 from streams.monitoring.statistics.estimators import WeightedSums
@@ -125,14 +131,12 @@ def test_after_the_judge_moved_the_series_learns_anew() -> None:
     """And a state that is saved amid the burst goes on; a judge's word ends the incident."""
     run, _, word = alarmed("judge -1")
     assert (word.said, word.judge is not None and word.judge.low > 0.1) == ("judge", True)
-    ((key, series),) = run.monitor.series.items()
+    (series,) = run.monitor.series.values()
     assert (series.mean.state, series.bursts) in (("watching", {}), ("learning", {}))
     assert series.mean.usual.count <= 500
     assert run.monitor.last_alerts[0].word == word
     assert "the judge moved" in word.text
-    state = run.monitor.dump(key)
-    assert state is not None
-    assert Series.load(CONFIG.rules("m"), state).spent == series.spent
+    assert Series.load(CONFIG.rules("m"), series.dump()).spent == series.spent
 
 
 def test_a_budget_of_the_day_bounds_what_is_judged_again() -> None:

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.people import DESIGNS, LAWS, cell
-from streams.monitoring.statistics.agreement import kappa, kappa_interval
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.people import (
     LabelledAnswer,
@@ -21,6 +20,8 @@ from streams.monitoring.statistics.people import (
     draw_rates,
     effective_labels,
     is_representative,
+    kappa,
+    kappa_interval,
     people_mean,
     rogan_gladen,
     systematic,

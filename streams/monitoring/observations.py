@@ -1,7 +1,7 @@
-"""Have answers judged again: tasks of the past, written once more under a replay id, and the anchors' topic.
+"""What the monitor observes: live results by metric, and those of tasks that it has judged again.
 
 The judging agents judge such a task past the cache and outside the live budget. Its result reaches the
-monitor as an observation with that replay id, and is in no series, gauge or sink.
+monitor as an observation with a replay id, and is in no series, gauge or sink.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from pydantic import ValidationError
 
-from schemas import Anchor, JudgeTask, result_id
+from schemas import RESULT, Alert, Anchor, JudgeTask, Result, is_rejudged, result_id
 from streams.errors import TooLargeError
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
@@ -26,8 +26,53 @@ _log = structlog.stdlib.get_logger(__name__)
 
 MARGIN: Final = timedelta(minutes=10)
 """Clocks differ: tasks written this long before a burst may be its own."""
+DEMAND: Final = "judge_again"
+"""The header of an alert among the observations, for which another word is asked."""
 Place = tuple[int, int]
 """Partition and offset of a task's record."""
+
+
+class Forwarder:
+    """Forwards live results as observations, and those that the monitor asked for."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+
+    async def handle(self, record: Record) -> None:
+        """Forward one record of the scores topic."""
+        result = result_of(record)
+        if result is not None and (result.replay_id is None or is_rejudged(result.replay_id)):
+            await self._out.observation(result)
+
+    async def on_surprise(self, record: Record, error: Exception) -> None:
+        """Skip a result that could not be forwarded; the pipeline has logged it."""
+
+
+def demanded(record: Record) -> Alert | None:
+    """Return the alert for which another word is asked; None if the record is no such demand."""
+    if DEMAND not in dict(record.headers):
+        return None
+    try:
+        return Alert.model_validate_json(record.value or b"")
+    except ValidationError:
+        return None
+
+
+def result_of(record: Record) -> Result | None:
+    """Return the result in a record; None if it is none."""
+    try:
+        return RESULT.validate_json(record.value or b"")
+    except ValidationError:
+        if DEMAND in dict(record.headers):
+            return None
+        # Not written by a worker of this version. No dead letter is needed: the record stays on its topic.
+        _log.warning(
+            "record is not a result; skipped",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        )
+        return None
 
 
 def task_again(task: JudgeTask, replay_id: str) -> JudgeTask:
