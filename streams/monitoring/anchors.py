@@ -177,7 +177,6 @@ class AnchorWatch:
 
     @property
     def shifted_at(self) -> datetime | None:
-        """About when the shift began; None without one."""
         return None if self.shift == "steady" else self.tests[self.shift].dropped_at
 
     @property
@@ -209,5 +208,4 @@ class AnchorWatch:
 
     @property
     def note(self) -> str | None:
-        """What each alert says of a judge that has shifted."""
         return None if self.shift == "steady" else f"on its anchors the judge is {self.words}"

@@ -1,4 +1,9 @@
-"""Tell whether the product or the judge moved: old answers, drawn at random, are judged again. Pure."""
+"""Tell whether the product or the judge moved: old answers, drawn at random, are judged again. Pure.
+
+D is by how much the judge of today scores old answers worse than it did; F by how much live answers score
+worse than usual; R = F - D by how much the answers themselves are worse. All on the scale [0, 1], where
+more is worse.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from math import sqrt
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from judge.text.printable import printable
 from schemas import Alert, JudgeCall, Result, Scored, Shift, Word
 from streams.monitoring.config import MIX, Measure
-from streams.monitoring.statistics.attribution import (
-    FEWEST,
-    NOTABLE,
-    Difference,
-    Verdict,
-    fall,
-    is_fine,
-    judge_shift,
-    verdict,
-)
 from streams.monitoring.statistics.estimators import WeightedSums
 
 REJUDGED: Final = 160
@@ -38,6 +34,70 @@ LONGEST: Final = timedelta(hours=12)
 """After this time the word is said with what is known."""
 NAMES: Final = 20
 """Names of a judge that are remembered; a further one begins no burst."""
+ERRORS: Final = 2.24
+"""Half the length of an interval in standard errors: 97.5% each, so that both hold with 95%."""
+NOTABLE: Final = 0.05
+"""The smallest shift worth a word: 0.25 points of a scale five wide."""
+FEWEST: Final = 30
+"""Answers of either kind below which nothing is said."""
+
+Verdict = Literal["product", "judge", "both", "unclear"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A mean difference, its variance, and the number of answers it is from."""
+
+    mean: float
+    variance: float
+    count: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - ERRORS * sqrt(self.variance)
+
+    @property
+    def high(self) -> float:
+        return self.mean + ERRORS * sqrt(self.variance)
+
+    def minus(self, other: Difference) -> Difference:
+        """Return the difference of two, as if independent: the answers they share only lower its variance."""
+        return Difference(self.mean - other.mean, self.variance + other.variance, self.count)
+
+
+def difference_of(sums: WeightedSums) -> Difference | None:
+    """Return a mean with its variance; None of too few answers."""
+    mean, variance = sums.mean, sums.cautious_variance
+    return (
+        None
+        if sums.count < FEWEST or mean is None or variance is None
+        else Difference(mean, variance, sums.count)
+    )
+
+
+def fall(usual: WeightedSums, since: WeightedSums, *, season_error: float = 0.0) -> Difference | None:
+    """Return F, the usual mean minus that of live answers; None if there are too few.
+
+    `since` is without the answers' offsets from the baseline, whose standard error, which the answers of one
+    time share, is `season_error`.
+    """
+    before, after = difference_of(usual), difference_of(since)
+    if before is None or after is None:
+        return None
+    moved = before.minus(after)
+    return Difference(moved.mean, moved.variance + season_error * season_error, after.count)
+
+
+def verdict(judge: Difference | None, product: Difference | None) -> Verdict:
+    """Return what moved: the judge by a notable and certain D, the product by a certain R."""
+    moved = judge is not None and judge.low > 0 and judge.mean > NOTABLE
+    fell = product is not None and product.low > 0
+    return "both" if moved and fell else "judge" if moved else "product" if fell else "unclear"
+
+
+def is_fine(product: Difference | None) -> bool:
+    """Whether the product's answers are certainly not notably worse."""
+    return product is not None and product.high < NOTABLE
 
 
 class Pick(NamedTuple):
@@ -71,7 +131,6 @@ class OldAnswers:
             self.picks[(chance >> 32) % KEPT] = one
 
     def draw(self, replay_id: str, most: int, *, newest: int) -> list[Pick]:
-        """Draw at random from the answers up to a number, in order."""
         old = {one.event_id: one for one in self.picks if one.number <= newest}
         drawn = Random(replay_id).sample(sorted(old), min(most, len(old)))  # noqa: S311 - repeatable
         return sorted(old[name] for name in drawn)
@@ -117,7 +176,9 @@ class Burst:
 
     def judge(self) -> Difference | None:
         known = ((one.probability, self.changes.get(one.event_id)) for one in self.picks)
-        return judge_shift((change, probability) for probability, change in known if change is not None)
+        return difference_of(
+            WeightedSums.of((change, probability) for probability, change in known if change is not None)
+        )
 
     def word(self, measure: Measure, now: datetime) -> Word:
         judge = self.judge()
@@ -167,7 +228,6 @@ class Names:
 
     @property
     def note(self) -> str | None:
-        """What each alert says since the judge changed its name; None if it did not."""
         if len(self.first_at) < 2:
             return None
         *_, before, name = self.first_at
@@ -178,7 +238,6 @@ class Names:
 
 
 def told(judge: Difference | None, measure: Measure) -> str:
-    """Return what a burst says of a judge alone."""
     if judge is None:
         return "too few old answers could be judged again"
     if judge.low > 0 or judge.high < 0:

@@ -55,7 +55,6 @@ class Measure:
         return self.at_most is not None or self.among is not None
 
     def amount(self, score: float | tuple[float, ...]) -> float:
-        """Return the amount of a score, or the mean amount of several."""
         if isinstance(score, tuple):
             return fmean(map(self.amount, score))
         if self.among is not None:
@@ -147,7 +146,6 @@ class MonitorConfig(MonitorSettings):
         )
 
     def measures(self, metric: str) -> tuple[Measure, ...]:
-        """Return a metric's measures: the mean, shares of low scores, and the mix if there are parts."""
         lowest, highest = self.score_ranges[metric]
         min_rise = min(self.min_drop / FIVE_POINTS, 0.99)  # of a share, whose scale is one wide
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS

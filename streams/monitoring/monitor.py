@@ -27,10 +27,8 @@ StateProblem = Literal[
 SILENT_SECONDS: Final = 86_400
 """A series without a result for this long is not exported, and may be replaced by a new one."""
 RECENT_RESULT_IDS: Final = 50_000
-"""Number of result ids remembered to ignore redelivered results."""
 LAST_VERDICTS: Final = 50
 LAST_ALERTS: Final = 20
-"""Number of verdicts and alerts kept for the live view."""
 
 
 class Monitor:
@@ -94,7 +92,6 @@ class Monitor:
         return alerts
 
     def _add_pair(self, result: Result, now: datetime) -> None:
-        """Add a result of two-phase judging to the estimate of the strong judge's mean."""
         phase = result.first_phase
         fingerprint = result.evaluator.fingerprint if phase is None else phase.strong
         for labels in self._parts(result.labels):
@@ -108,7 +105,6 @@ class Monitor:
                 self.changed.add(key)
 
     def _judged_again(self, result: Result, now: datetime) -> list[Alert]:
-        """Add an answer that was judged again; return the alerts that get a word."""
         whole = self._whole(result)
         if whole is None:
             return []
@@ -118,7 +114,6 @@ class Monitor:
         return self._said(whole.judged_again(result, now))
 
     def judge_again(self, alert: Alert, now: datetime) -> None:
-        """Find another word for an alert, on demand."""
         whole = self.series.get(SeriesKey(alert.metric, alert.fingerprint, ()))
         if whole is not None:
             whole.explain_again(alert, now, most=self._config.rejudge_per_day)

@@ -7,7 +7,8 @@ monitor as an observation with a replay id, and is in no series, gauge or sink.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -28,28 +29,24 @@ MARGIN: Final = timedelta(minutes=10)
 """Clocks differ: tasks written this long before a burst may be its own."""
 DEMAND: Final = "judge_again"
 """The header of an alert among the observations, for which another word is asked."""
-Place = tuple[int, int]
-"""Partition and offset of a task's record."""
 
 
+@dataclass
 class Forwarder:
     """Forwards live results as observations, and those that the monitor asked for."""
 
-    def __init__(self, out: Output) -> None:
-        self._out = out
+    out: Output
 
     async def handle(self, record: Record) -> None:
-        """Forward one record of the scores topic."""
         result = result_of(record)
         if result is not None and (result.replay_id is None or is_rejudged(result.replay_id)):
-            await self._out.observation(result)
+            await self.out.observation(result)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
         """Skip a result that could not be forwarded; the pipeline has logged it."""
 
 
 def demanded(record: Record) -> Alert | None:
-    """Return the alert for which another word is asked; None if the record is no such demand."""
     if DEMAND not in dict(record.headers):
         return None
     try:
@@ -59,7 +56,6 @@ def demanded(record: Record) -> Alert | None:
 
 
 def result_of(record: Record) -> Result | None:
-    """Return the result in a record; None if it is none."""
     try:
         return RESULT.validate_json(record.value or b"")
     except ValidationError:
@@ -81,41 +77,24 @@ def task_again(task: JudgeTask, replay_id: str) -> JudgeTask:
     return task.model_copy(update={"replay_id": replay_id, "result_id": name})
 
 
-async def tasks_at(past: TopicReader, topic: str, places: Iterable[Place]) -> dict[Place, JudgeTask]:
-    """Return the tasks at places of a topic, without those that retention has removed."""
-    tasks: dict[Place, JudgeTask] = {}
-    async for record in past.read_at(topic, sorted(places)):
+async def judge_burst(out: Output, past: TopicReader, topic: str, burst: Burst) -> None:
+    """Write the tasks of a burst, except those written before a kill, and let it know those that are gone."""
+    gone, wanted = {one[1:3]: one for one in burst.missing}, dict[str, JudgeTask]()
+    async for record in past.read_at(topic, sorted(gone)):
         try:
-            tasks[record.partition, record.offset] = JudgeTask.model_validate_json(record.value or b"")
+            task = task_again(JudgeTask.model_validate_json(record.value or b""), burst.replay_id)
         except ValidationError:
             continue  # not written by this system
-    return tasks
-
-
-async def judge_again(
-    out: Output, past: TopicReader, topic: str, tasks: Iterable[JudgeTask], *, since: datetime
-) -> int:
-    """Write those tasks that are not on their topic since a time, and return their number.
-
-    So a repeated call, as after a kill or a rebalance, has nothing judged twice.
-    """
-    wanted = {task.result_id: task for task in tasks}
-    async for record in past.read(topic, await past.between(topic, since)):
+        wanted[task.result_id] = task
+        gone.pop((record.partition, record.offset), None)
+    found = len(wanted)
+    async for record in past.read(topic, await past.between(topic, burst.since - MARGIN)):
         wanted.pop((dict(record.headers).get("result_id") or b"").decode(errors="replace"), None)
     for task in wanted.values():
         await out.task(task)
-    return len(wanted)
-
-
-async def judge_burst(out: Output, past: TopicReader, topic: str, burst: Burst) -> None:
-    """Write the tasks of a burst that are not written yet, and let it know those that are gone."""
-    places = {one[1:3]: one for one in burst.missing}
-    tasks = await tasks_at(past, topic, places)
-    again = [task_again(task, burst.replay_id) for task in tasks.values()]
-    written = await judge_again(out, past, topic, again, since=burst.since - MARGIN)
-    for gone in places.keys() - tasks.keys():
-        burst.changes.setdefault(places[gone].event_id, None)
-    _log.info("old answers are judged again", topic=topic, answers=len(tasks), written=written)
+    for one in gone.values():
+        burst.changes.setdefault(one.event_id, None)
+    _log.info("old answers are judged again", topic=topic, answers=found, written=len(wanted))
 
 
 async def judge_due(monitor: Monitor, out: Output) -> None:
@@ -131,8 +110,6 @@ async def judge_due(monitor: Monitor, out: Output) -> None:
 
 
 class KnownAnchors:
-    """The anchors that their topic holds."""
-
     def __init__(self) -> None:
         self.anchors: dict[str, Anchor] = {}
         """By id, also void ones."""
@@ -140,7 +117,6 @@ class KnownAnchors:
         """The valid ones, by metric."""
 
     async def read(self, reader: TopicReader, topic: str) -> None:
-        """Read all that the topic holds now."""
         self._add([record async for record in reader.read(topic)])
 
     async def follow(self, reader: TopicReader, topic: str) -> None:

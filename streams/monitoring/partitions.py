@@ -36,6 +36,7 @@ from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, StateProblem
 from streams.monitoring.observations import demanded, judge_burst, judge_due, result_of
 from streams.monitoring.series import Series, SeriesKey
+from streams.settings.broker import TopicSettings
 from streams.telemetry.logs import where
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -79,7 +80,6 @@ class Suspicions:
     _told: dict[str, tuple[set[str], float]] = field(default_factory=dict)
 
     def look(self, series: Iterable[Series], tell: Callable[[str, Collection[str]], None] | None) -> None:
-        """Give a metric's suspected strata to `tell`."""
         if tell is None:
             return
         found: dict[str, set[str]] = {}
@@ -95,8 +95,6 @@ class Suspicions:
 
 @dataclass(slots=True)
 class _Held:
-    """The monitor of one partition, and its next offset."""
-
     monitor: Monitor
     next: int = 0
     warm: set[str] | None = field(default_factory=set)
@@ -124,11 +122,7 @@ class PartitionMonitors:
     out: Output
     past: TopicReader
     """Reads the topics again: observations, states, and the scores for a monitor without state."""
-    observations: str
-    states: str
-    scores: str
-    tasks: Callable[[str], str]
-    """Returns the topic of a metric's tasks."""
+    topics: TopicSettings
     finished: Callable[[], Awaitable[Mapping[int, int]]]
     """Returns the offsets before which the results of each partition of scores are forwarded."""
     assigned: Callable[[], Collection[int]]
@@ -227,7 +221,7 @@ class PartitionMonitors:
             if name in held.asked:
                 continue
             try:
-                await judge_burst(self.out, self.past, self.tasks(metric), burst)
+                await judge_burst(self.out, self.past, self.topics.task_topic(metric), burst)
                 held.asked.add(name)
             except Exception as error:  # noqa: BLE001 - alerts and states do not wait for a word
                 _log.warning("old answers cannot be judged again; retrying", error=repr(error))
@@ -254,7 +248,7 @@ class PartitionMonitors:
 
     async def _observe_again(self, held: _Held, number: int, end: int) -> None:
         publish, held.ahead = held.ahead, False
-        async for record, _ in self._again(self.observations, number, held.next, end):
+        async for record, _ in self._again(self.topics.observations, number, held.next, end):
             alerts = await self._observe(held, record)
             held.monitor.due = []  # given out by the worker that observed it first
             if publish:
@@ -269,10 +263,10 @@ class PartitionMonitors:
         """
         before: dict[str, Result] = {}
         for number, end in (await self.finished()).items():
-            async for _, result in self._again(self.scores, number, 0, end):
+            async for _, result in self._again(self.topics.scores, number, 0, end):
                 if result is not None and result.metric == metric:
                     before.setdefault(result.result_id, result)
-        async for _, result in self._again(self.observations, partition):
+        async for _, result in self._again(self.topics.observations, partition):
             if result is not None:
                 before.pop(result.result_id, None)
         ordered = sorted(before.values(), key=lambda result: (result.times.judged_at, result.result_id))
@@ -296,7 +290,7 @@ class PartitionMonitors:
         """Return a partition's monitor with the saved state; a new one if there is none, or a damaged one."""
         records: dict[str, bytes] = {}
         mark, prefix = f"[{number}]", f"[{number}, "
-        async for record in self.past.read(self.states):
+        async for record in self.past.read(self.topics.monitor_state):
             key = (record.key or b"").decode(errors="replace")
             if record.value is None:
                 records.pop(key, None)
@@ -325,10 +319,10 @@ class PartitionMonitors:
     async def _read_before(self, held: _Held, number: int) -> None:
         """Remember the results before the state; if some are later than it, the topic is another one."""
         saved = held.next
-        held.next = min(saved, (await self.past.ends(self.observations)).get(number, 0))
+        held.next = min(saved, (await self.past.ends(self.topics.observations)).get(number, 0))
         start, end, heard = max(held.next - REMEMBERED_OBSERVATIONS, 0), held.next, held.heard
         count = 0
-        async for record, result in self._again(self.observations, number, start, end):
+        async for record, result in self._again(self.topics.observations, number, start, end):
             if (record.timestamp or 0.0) > heard:
                 held.next = min(held.next, record.offset if count else 0)
                 continue

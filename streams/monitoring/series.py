@@ -14,10 +14,19 @@ from pydantic import TypeAdapter
 from schemas import BURST, Alert, Estimate, Result, Scored
 from schemas.base import CLUSTERED_POLICY
 from streams.monitoring.anchors import AnchorWatch
-from streams.monitoring.burst import LEFT_OUT, REJUDGED, Burst, Names, OldAnswers, has_word, told, unclear
+from streams.monitoring.burst import (
+    FEWEST,
+    LEFT_OUT,
+    REJUDGED,
+    Burst,
+    Names,
+    OldAnswers,
+    has_word,
+    told,
+    unclear,
+)
 from streams.monitoring.clusters import Clusters
 from streams.monitoring.config import MEAN, MIX, SeriesRules
-from streams.monitoring.statistics.attribution import FEWEST
 from streams.monitoring.statistics.detectors import Cusum
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
 from streams.monitoring.statistics.strata import MOST_STRATA, RelativeWeights, Traffic, estimate_strata

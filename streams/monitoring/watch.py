@@ -10,14 +10,20 @@ from typing import Final, Literal, NamedTuple
 
 from schemas import Estimate
 from streams.monitoring.config import Measure
-from streams.monitoring.statistics.baseline import ERRORS_TOLERATED, GrowingBaseline, Mix
+from streams.monitoring.statistics.baseline import (
+    ERRORS_TOLERATED,
+    EVEN,
+    GrowingBaseline,
+    Mix,
+    Season,
+    Waves,
+)
 from streams.monitoring.statistics.detectors import (
     ShiryaevRobertsEDetector,
     expected_answers,
     samples_since_shift,
 )
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.monitoring.statistics.season import EVEN, Season, Waves
 
 NOTABLE_FALL: Final = 0.088
 """The fall of the scale [0, 1] whose delay is told: 0.44 points of a scale five wide."""
@@ -169,10 +175,12 @@ class Watch:
             called = self._downward.update(value, tolerated_mean=limit, share=share)
             if called and may_call:
                 return self._drop(history)
-        self._learn(sample, value)
+        self.learn(sample)
         return None
 
-    def _learn(self, sample: Sample, value: float) -> None:
+    def learn(self, sample: Sample) -> None:
+        """Learn from a score without testing it, as from the answers that a new baseline begins with."""
+        value = self.measure.goodness(sample.score)
         weight, seconds = 1 / sample.probability, sample.occurred_at.timestamp()
         if self._target is None:
             self._season.add(seconds, value - self._within(sample), weight)
@@ -181,10 +189,6 @@ class Watch:
                 self._mix.add(sample.part, usual, weight, count=self._baseline.sums.count)
         if self._baseline.add(value, sample.probability, seconds, self._season):
             self._mix.refit(self._baseline.sums.count)
-
-    def learn(self, sample: Sample) -> None:
-        """Learn from a score without testing it, as from the answers that a new baseline begins with."""
-        self._learn(sample, self.measure.goodness(sample.score))
 
     @property
     def usual(self) -> WeightedSums:

@@ -13,9 +13,12 @@ from streams.kafka.reader import Ranges
 from streams.kafka.record import Record
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.partitions import PartitionMonitors
+from streams.settings.broker import TopicSettings
 
 CONFIG = MonitorConfig(labels=("app",), baseline_samples=20)
-OBSERVATIONS, STATES, SCORES, TASKS = "observations", "states", "scores", "tasks.relevance"
+TOPICS = TopicSettings()
+OBSERVATIONS, STATES, SCORES = TOPICS.observations, TOPICS.monitor_state, TOPICS.scores
+TASKS = TOPICS.task_topic("relevance")
 
 
 @dataclass
@@ -86,10 +89,7 @@ def monitors(broker: Broker, owned: Collection[int] = (0,), **further: Any) -> P
         CONFIG,
         broker,  # type: ignore[arg-type]  # in the place of topics
         broker,  # type: ignore[arg-type]
-        observations=OBSERVATIONS,
-        states=STATES,
-        scores=SCORES,
-        tasks=lambda metric: f"tasks.{metric}",
+        TOPICS,
         finished=broker.finished,
         assigned=lambda: owned,
         **further,

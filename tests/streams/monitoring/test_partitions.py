@@ -24,7 +24,7 @@ from streams.monitoring.anchors import Enrolment
 from streams.monitoring.monitor import Monitor
 from streams.monitoring.observations import Forwarder
 from streams.monitoring.partitions import PartitionMonitors
-from streams.monitoring.statistics import baseline, detectors, estimators, season, strata
+from streams.monitoring.statistics import baseline, detectors, estimators, strata
 from tests.streams.monitoring.broker import CONFIG, OBSERVATIONS, SCORES, STATES, TASKS, Broker, monitors
 from tests.streams.results import at, scored, task_of
 
@@ -253,7 +253,7 @@ FIRST_RELEASE = Path(__file__).parent / "state-0.1.json"
 """The state that version 0.1 saved after 345 of the results below, with one drop called. It stays."""
 OBJECTS = [
     {one.name for one in fields(kind)}
-    for part in (module, config, series, watch, baseline, detectors, estimators, season, strata)
+    for part in (module, config, series, watch, baseline, detectors, estimators, strata)
     for kind in vars(part).values()
     if is_dataclass(kind)
 ]

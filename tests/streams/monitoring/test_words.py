@@ -16,19 +16,21 @@ from schemas import Alert, JudgeCall, JudgeTask, Word
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
-from streams.monitoring.burst import KEPT, Burst, OldAnswers
+from streams.monitoring.burst import (
+    KEPT,
+    Burst,
+    Difference,
+    OldAnswers,
+    Pick,
+    difference_of,
+    fall,
+    is_fine,
+    verdict,
+)
 from streams.monitoring.config import MonitorConfig, mean_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
-from streams.monitoring.observations import (
-    DEMAND,
-    demanded,
-    judge_again,
-    result_of,
-    task_again,
-    tasks_at,
-)
+from streams.monitoring.observations import DEMAND, demanded, judge_burst, result_of, task_again
 from streams.monitoring.series import Series
-from streams.monitoring.statistics.attribution import Difference, fall, is_fine, judge_shift, verdict
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.settings.broker import KafkaSettings, TopicSettings
 from streams.store.views.incidents import group
@@ -58,13 +60,13 @@ def test_the_judge_s_shift_by_hand() -> None:
     = 0.000737179, its root 0.0271510; 2.24 of these are 0.0608183. So 0.0391817 to 0.1608183.
     With p = 1/3 for those of 0.2 it is (60 * 0.2 + 0) / 80 = 0.15.
     """
-    found = judge_shift([(0.2, 1.0), (0.0, 1.0)] * 20)
+    found = difference_of(WeightedSums.of([(0.2, 1.0), (0.0, 1.0)] * 20))
     assert found is not None
     assert (found.mean, found.low, found.high) == pytest.approx((0.1, 0.0391817, 0.1608183), abs=1e-6)
-    found = judge_shift([(0.2, 1 / 3), (0.0, 1.0)] * 20)
+    found = difference_of(WeightedSums.of([(0.2, 1 / 3), (0.0, 1.0)] * 20))
     assert found is not None
     assert found.mean == pytest.approx(0.15)
-    assert judge_shift([(0.2, 1.0)] * 29) is None
+    assert difference_of(WeightedSums.of([(0.2, 1.0)] * 29)) is None
 
 
 def test_the_fall_has_the_errors_of_baseline_live_answers_and_season() -> None:
@@ -292,11 +294,15 @@ async def test_tasks_are_found_by_place_and_written_once() -> None:
         old = task_of(scored(1, 4))
         await producer.send_and_wait(TOPIC, b"no task")
         await writer.task(old)
-        assert await tasks_at(past, TOPIC, [(0, 9), (0, 1), (0, 0), (3, 0)]) == {(0, 1): old}
-
-        again = task_again(old, "burst-1")
+        for _ in range(2):
+            burst = Burst("burst-1", "mean", at(0))
+            burst.picks = [Pick(n, 0, n, f"e{n}", 4, 1.0) for n in (9, 1, 0)]
+            await judge_burst(writer, past, TOPIC, burst)  # type: ignore[arg-type]
+            assert burst.changes == {"e9": None, "e0": None}
+        tasks = [record.value async for record in past.read(TOPIC)][1:]
+        assert [JudgeTask.model_validate_json(one or b"") for one in tasks] == [
+            old,
+            again := task_again(old, "burst-1"),
+        ]
         assert (again.event_id, again.question, again.replay_id) == (old.event_id, old.question, "burst-1")
         assert again.result_id != old.result_id
-        for written in (1, 0):
-            assert await judge_again(writer, past, TOPIC, [again], since=at(0)) == written  # type: ignore[arg-type]
-        assert list((await tasks_at(past, TOPIC, [(0, n) for n in range(5)])).values()) == [old, again]

@@ -11,8 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from streams.monitoring.statistics.baseline import MOST_PARTS, GrowingBaseline, Mix
-from streams.monitoring.statistics.season import EVEN, Season, Swing, Waves, step_of, waves
+from streams.monitoring.statistics.baseline import (
+    EVEN,
+    MOST_PARTS,
+    GrowingBaseline,
+    Mix,
+    Season,
+    Swing,
+    Waves,
+    step_of,
+    waves,
+)
 from streams.monitoring.statistics.strata import (
     FORGET_AFTER,
     LONGEST_WAIT,
