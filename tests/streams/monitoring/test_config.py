@@ -10,14 +10,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from streams.errors import SettingsError
 from streams.judging.metrics import build_metric as metric_of
-from streams.monitoring.config import (
-    Measure,
-    MonitorConfig,
-    lowest_third,
-    mean_of,
-    monitor_config,
-    share_at_most,
-)
+from streams.monitoring.config import Measure, MonitorConfig, mean_of, monitor_config, share_at_most
 from streams.monitoring.monitor import Monitor
 from streams.settings.metrics import MetricSettings
 from streams.settings.outputs import MonitorSettings
@@ -48,22 +41,16 @@ def test_settings_that_do_not_fit_the_metrics_are_refused(settings: dict[str, An
         monitor_config(MonitorSettings.model_validate(settings), METRICS | {"own": own})
 
 
-def test_an_objective_does_not_change_the_detector() -> None:
-    settings = MonitorSettings.model_validate({"objectives": {"relevance": {"at_least": 3}}})
-    with_objective, without = (monitor_config(one, METRICS) for one in (settings, MonitorSettings()))
-    assert with_objective.rules("relevance") == without.rules("relevance")
-
-
 def test_more_refusals_are_called() -> None:
     settings = MonitorSettings.model_validate({"labels": [], "shares": {"refusal": {"refused": "up"}}})
     monitor = Monitor(monitor_config(settings, METRICS))
-    alerts = []
+    shares = []
     for number in range(600):
         refused = number % (10 if number < 400 else 2) == 0
         # answered is 3, refused 0: the mean falls too; the share has its own alert.
         result = scored(number, 0 if refused else 3, metric="refusal")
-        alerts += monitor.observe(result, result.times.judged_at)
-    shares = [alert for alert in alerts if alert.measure == "share_of_refused"]
+        alerts = monitor.observe(result, result.times.judged_at)
+        shares += [alert for alert in alerts if alert.measure == "share_of_refused"]
     assert [alert.kind for alert in shares] == ["drop"]
     assert shares[0].summary.startswith("share of refused in refusal of all answers rose from 10.")
 
@@ -110,7 +97,8 @@ def test_amount_goodness_and_back() -> None:
     ("lowest", "highest", "level"), [(1, 5, 2), (0, 5, 1), (0, 100, 33), (0, 1, 1 / 3), (0, 10, 3)]
 )
 def test_the_lowest_third_of_a_scale(lowest: float, highest: float, level: float) -> None:
-    assert lowest_third(lowest, highest) == pytest.approx(level)
+    config = MonitorConfig(score_ranges={"own": (lowest, highest)})
+    assert config.measures("own")[1].at_most == pytest.approx(level)
 
 
 @pytest.mark.parametrize("labels", [(), ("app",), ("app", "model")])

@@ -7,7 +7,6 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -52,16 +51,20 @@ async def handle(worker: PartitionMonitors, records: Iterable[Record]) -> None:
         await worker.handle(record)
 
 
+def observe(results: Iterable[Scored]) -> list[Alert]:
+    """Return the alerts of one monitor."""
+    alone = Monitor(CONFIG)
+    return [alert for result in results for alert in alone.observe(result, result.times.judged_at)]
+
+
 def undisturbed(broker: Broker) -> list[Alert]:
     """Return the alerts of one monitor that reads all observations in order."""
-    return list(_undisturbed(tuple(record.value or b"" for record in broker.logs[OBSERVATIONS])))
+    return observe(Scored.model_validate_json(record.value or b"") for record in broker.logs[OBSERVATIONS])
 
 
-@cache
-def _undisturbed(values: tuple[bytes, ...]) -> tuple[Alert, ...]:
-    alone = Monitor(CONFIG)
-    read = map(Scored.model_validate_json, values)
-    return tuple(alert for result in read for alert in alone.observe(result, result.times.judged_at))
+def counts(worker: PartitionMonitors) -> list[int]:
+    """Return the scored results of each series."""
+    return [one.statuses["scored"] for one in worker.snapshot(at(0)).series]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -144,14 +147,6 @@ async def test_without_any_state_the_observations_are_read_again(owners: tuple[i
     assert broker.alerts == undisturbed(broker)
 
 
-async def test_alerts_carry_the_incident_that_is_known() -> None:
-    broker = await observed(1)
-    worker = monitors(broker, tell=lambda alert: f"incident of {alert.metric}")
-    await handle(worker, broker.logs[OBSERVATIONS])
-    assert {alert.incident_id for alert in broker.alerts} == {"incident of relevance"}
-    assert [alert.alert_id for alert in broker.alerts] == [one.alert_id for one in undisturbed(broker)]
-
-
 async def test_results_of_a_release_without_observations_are_learned() -> None:
     """The earlier release finished 250 results and 30 of another metric, and this one another 100."""
     broker, every = Broker(finished_scores=380), results(Random(3))
@@ -162,8 +157,7 @@ async def test_results_of_a_release_without_observations_are_learned() -> None:
     for result in (*every[250:], others[30]):
         await broker.observation(result)
     await handle(worker := monitors(broker), broker.logs[OBSERVATIONS])
-    whole = Monitor(CONFIG)
-    assert broker.alerts == [one for result in every for one in whole.observe(result, result.times.judged_at)]
+    assert broker.alerts == observe(every)
     found = worker.snapshot(at(999)).series
     assert [one.statuses["scored"] for one in found if not one.key.labels] == [31, 640]
 
@@ -186,21 +180,21 @@ async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_ti
     await handle(monitors(broker), broker.logs[OBSERVATIONS])
     wanted = {alert.alert_id for alert in undisturbed(broker)}
     assert {alert.alert_id for alert in broker.alerts} == wanted
-    assert worker.snapshot(at(9)).series[0].statuses["scored"] == 10
+    assert counts(worker)[0] == 10
 
 
 async def test_series_of_other_partitions_are_not_shown() -> None:
     broker, owned = await observed(4, count=100), [0]
     worker = monitors(broker, owned)
     await handle(worker, broker.logs[OBSERVATIONS])
-    assert [one.statuses["scored"] for one in worker.snapshot(at(99)).series] == [100, 50, 50]
+    assert counts(worker) == [100, 50, 50]
     await worker.save()
     owned.clear()
-    assert worker.snapshot(at(99)).series == []
+    assert counts(worker) == []
     await worker.look()
     other = monitors(broker)
     await other.look()
-    assert [one.statuses["scored"] for one in other.snapshot(at(99)).series] == [100, 50, 50]
+    assert counts(other) == [100, 50, 50]
 
 
 async def test_a_save_writes_what_changed_and_removes_what_it_replaced() -> None:
@@ -209,13 +203,8 @@ async def test_a_save_writes_what_changed_and_removes_what_it_replaced() -> None
     for stretch in (log[:150], log[150:], log[150:]):
         await handle(worker, stretch)
         await worker.save()
-    held: dict[bytes | None, bytes] = {}
-    for record in broker.logs[STATES]:
-        if record.value is None:
-            del held[record.key]
-        else:
-            held[record.key] = record.value
-    assert len(held) == 1 + 3
+    held = {record.key: record.value for record in broker.logs[STATES]}
+    assert sum(value is not None for value in held.values()) == 1 + 3
     assert len(broker.logs[STATES]) == 4 + (4 + 3)  # the third save has nothing new
 
 
@@ -296,9 +285,8 @@ async def test_a_state_of_another_release_is_continued(change: Callable[[Any], A
         broker.add(STATES, key.encode(), zlib.compress(json.dumps(change(state)).encode()), 0.0)
     worker, log = monitors(broker), broker.logs[OBSERVATIONS]
     await worker.handle(log[345])
-    continued = worker.snapshot(at(345))
-    assert continued.state_problems == {}
-    assert [one.statuses["scored"] for one in continued.series] == [346, 173, 173]
+    assert worker.snapshot(at(345)).state_problems == {}
+    assert counts(worker) == [346, 173, 173]
     await handle(worker, log[346:])
     called, *later = undisturbed(broker)
     assert called.raised_at < at(345)
@@ -332,7 +320,7 @@ async def test_a_series_too_large_to_save_learns_anew(monkeypatch: pytest.Monkey
         await first.save()
     assert first.snapshot(at(0)).state_problems == {"too_large": 1}
     await handle(second, log[200:300])
-    assert [one.statuses["scored"] for one in second.snapshot(at(0)).series] == [300, 150, 50]
+    assert counts(second) == [300, 150, 50]
 
 
 @pytest.mark.parametrize("later", [0, 100, 600], ids=["empty", "shorter", "longer"])
@@ -353,7 +341,7 @@ async def test_a_state_ahead_of_its_topic_blinds_nothing(later: int) -> None:
     assert {alert.measure for alert in broker.alerts} >= {"mean", "share_at_most_2"}
     assert broker.alerts[0].raised_at < at(1100)
     assert second.snapshot(at(0)).state_problems == {"ahead": 1}
-    assert [one.statuses["scored"] for one in second.snapshot(at(0)).series] == [999, 850, 149]
+    assert counts(second) == [999, 850, 149]
 
 
 async def test_a_topic_restored_from_an_older_copy_counts_nothing_twice() -> None:
@@ -366,7 +354,7 @@ async def test_a_topic_restored_from_an_older_copy_counts_nothing_twice() -> Non
     for result in results(Random(8))[200:260]:
         await broker.observation(result)
     await handle(second, broker.logs[OBSERVATIONS])
-    assert [one.statuses["scored"] for one in second.snapshot(at(0)).series] == [260, 130, 130]
+    assert counts(second) == [260, 130, 130]
 
 
 async def test_an_error_of_the_broker_loses_no_alert(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,18 +385,19 @@ async def test_an_error_of_the_broker_loses_no_alert(monkeypatch: pytest.MonkeyP
 
 
 async def test_an_observation_that_always_fails_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, observe = await observed(11), Monitor.observe
+    """Alerts carry the incident that is known."""
+    broker, working = await observed(11), Monitor.observe
 
     def failing(monitor: Monitor, result: Scored, *args: Any) -> list[Alert]:
         if result.event_id == "e290":
             raise RuntimeError("a bug")
-        return observe(monitor, result, *args)
+        return working(monitor, result, *args)
 
     monkeypatch.setattr(Monitor, "observe", failing)
-    worker = monitors(broker)
+    worker = monitors(broker, tell=lambda alert: f"{alert.kind} of {alert.metric}")
     await handle(worker, broker.logs[OBSERVATIONS])
-    assert {one.kind for one in broker.alerts} == {"drop", "recovered"}
-    assert worker.snapshot(at(0)).series[0].statuses["scored"] == 639
+    assert {one.incident_id for one in broker.alerts} == {"drop of relevance", "recovered of relevance"}
+    assert counts(worker)[0] == 639
 
 
 async def test_what_is_not_live_is_not_forwarded() -> None:
@@ -428,20 +417,18 @@ async def test_what_is_not_live_is_not_forwarded() -> None:
 async def test_each_anchor_is_written_once_also_after_a_kill() -> None:
     """The second worker counts again what the first had counted but not saved, and writes only the third."""
     broker = await observed(1, count=65)
-    task = task_of(scored(7, 4))
-    (fingerprint,) = {result.evaluator.fingerprint for result in results(Random(1))}
-    evaluator = scored(7, 4, fingerprint=fingerprint).evaluator
+    task, evaluator = task_of(scored(7, 4)), scored(7, 4).evaluator
     anchor = Anchor(
         anchor_id=task.result_id, metric=task.metric, task=task, evaluator=evaluator, scores=(4.0, 4.0, 4.0),
         known_bad=False, enrolled_at=at(0),
     )  # fmt: skip
     enrolment = Enrolment(evaluator, at(0), {anchor.anchor_id: anchor})
     records = broker.logs[OBSERVATIONS]
-    first = monitors(broker, enrolments={task.metric: enrolment})
+    first, second = (monitors(broker, enrolments={task.metric: enrolment}) for _ in range(2))
     await handle(first, records[:25])
     await first.save()
     await handle(first, records[25:45])
-    await handle(monitors(broker, enrolments={task.metric: enrolment}), records[45:])
+    await handle(second, records[45:])
     assert [one.replay_id for one in broker.tasks] == [f"{enrolment.name}{number}" for number in (1, 2, 3)]
     assert len({one.result_id for one in broker.tasks}) == 3
     assert {one.answer for one in broker.tasks} == {task.answer}

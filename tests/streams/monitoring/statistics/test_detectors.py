@@ -23,23 +23,6 @@ from streams.monitoring.statistics.detectors import (
 Population = list[tuple[float, float, float]]
 
 
-def alarms(
-    population: Population, *, tolerated_mean: float, threshold: float, samples: int, seed: int
-) -> int:
-    """Count the alarms over samples of a population, with a reset after each."""
-    random = Random(seed)
-    detector = ShiryaevRobertsEDetector(threshold=threshold)
-    largest = max(1 / probability for _, probability, _ in population)
-    # The next judged answer is from a stratum with a chance of share times inclusion probability.
-    chances = [share * probability for _, probability, share in population]
-    count = 0
-    for value, probability, _ in random.choices(population, chances, k=samples):
-        if detector.update(value, tolerated_mean=tolerated_mean, share=1 / probability / largest):
-            count += 1
-            detector.reset()
-    return count
-
-
 @pytest.mark.parametrize(
     "population",
     [
@@ -52,10 +35,16 @@ def alarms(
 @pytest.mark.parametrize("threshold", [50.0, 400.0])
 def test_false_alarms_stay_within_the_bound(population: Population, threshold: float) -> None:
     """In the worst case, a mean equal to the tolerated one, there is at most one alarm in T samples."""
-    # Each population has mean 0.8: 0.8; 0.6 + 0.15 + 0.05; 0.8; 0.8.
-    samples = 12_000
-    count = alarms(population, tolerated_mean=0.8, threshold=threshold, samples=samples, seed=5)
-    allowed = samples / threshold
+    random, detector, count = Random(5), ShiryaevRobertsEDetector(threshold=threshold), 0
+    largest = max(1 / probability for _, probability, _ in population)
+    # The next judged answer is from a stratum with a chance of share times inclusion probability.
+    chances = [share * probability for _, probability, share in population]
+    for value, probability, _ in random.choices(population, chances, k=12_000):
+        # Each population has mean 0.8: 0.8; 0.6 + 0.15 + 0.05; 0.8; 0.8.
+        if detector.update(value, tolerated_mean=0.8, share=1 / probability / largest):
+            count += 1
+            detector.reset()
+    allowed = 12_000 / threshold
     # The bound (240 and 30 alarms) plus three standard deviations of a Poisson count.
     assert count <= allowed + 3 * allowed**0.5
 
@@ -99,30 +88,24 @@ def test_the_statistic_does_not_overflow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("oldest_first", "expected"),
+    ("latest_first", "expected"),
     [
-        pytest.param([5, 5, 5, 2, 2], 2, id="a clean step"),
-        # Since the 2: (2.5 + 0.5 + 2.5)² / 3 = 10.1; the last alone: 6.25; with the 5 before: (5.5 - 0.5)² /
-        # 4 = 6.25.
-        pytest.param([5, 5, 2, 4, 2], 3, id="a better one within"),
-        pytest.param([5, 5, 5], 0, id="nothing fell"),
-        pytest.param([2, 2, 2], 3, id="all of it"),
+        pytest.param([(2, 1), (2, 1), (5, 1), (5, 1), (5, 1)], 2, id="a clean step"),
+        # Since the 2: (2.5 + 0.5 + 2.5)² / 3 = 10.1; the last alone: 6.25; with the 5 before: 5² / 4 = 6.25.
+        pytest.param([(2, 1), (4, 1), (2, 1), (5, 1), (5, 1)], 3, id="a better one within"),
+        pytest.param([(5, 1), (5, 1), (5, 1)], 0, id="nothing fell"),
+        pytest.param([(2, 1), (2, 1), (2, 1)], 3, id="all of it"),
         pytest.param([], 0, id="no samples"),
+        # The 2 alone is 2.5² / 1; with the heavy 5 the sum is 2.5 - 10 * 0.5 < 0.
+        pytest.param([(2, 1), (5, 10), (2, 1)], 1, id="a heavy one"),
+        # Unweighted, the run of all three has (2.5 - 0.5 + 2.5)² / 3 = 6.75, more than 6.25.
+        pytest.param([(2, 1), (5, 1), (2, 1)], 3, id="a light one"),
+        # The 2 alone has 6.25; with a 3 of weight 3 (2.5 + 3 * 1.5)² / (1 + 9) = 4.9.
+        pytest.param([(2, 1), (3, 3)], 1, id="a heavy start"),
     ],
 )
-def test_by_hand(oldest_first: list[int], expected: int) -> None:
-    """The normal mean is 4.5."""
-    pairs = [(float(x), 1.0) for x in reversed(oldest_first)]
-    assert samples_since_shift(pairs, normal_mean=4.5) == expected
-
-
-def test_weights_count() -> None:
-    # Latest first: the 2 alone is 2.5² / 1; with the heavy 5 the sum is 2.5 - 10 * 0.5 < 0.
-    assert samples_since_shift([(2, 1), (5, 10), (2, 1)], normal_mean=4.5) == 1
-    # Unweighted, the run of all three has (2.5 - 0.5 + 2.5)² / 3 = 6.75, more than 6.25.
-    assert samples_since_shift([(2, 1), (5, 1), (2, 1)], normal_mean=4.5) == 3
-    # The 2 alone has 6.25; with a 3 of weight 3 (2.5 + 3 * 1.5)² / (1 + 9) = 4.9.
-    assert samples_since_shift([(2, 1), (3, 3)], normal_mean=4.5) == 1
+def test_the_start_of_a_fall_from_4_5_by_hand(latest_first: list[tuple[int, int]], expected: int) -> None:
+    assert samples_since_shift(latest_first, normal_mean=4.5) == expected
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.floats(1, 100))), st.floats(1, 5), st.floats(0.1, 10))
