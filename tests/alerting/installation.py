@@ -84,16 +84,20 @@ async def installation(*, rate: float, store: Path) -> AsyncIterator[Traffic]:
         settings = settings.model_copy(update={"store": kept, "judge": judging})
         stop = asyncio.Event()
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
-        worker = asyncio.create_task(
-            run_worker(
-                settings,
-                stop=stop,
-                agents=(*AGENTS, "store"),
-                registry=CollectorRegistry(),
-                on_ready=ready.set_result,
-            )
+        running = run_worker(
+            settings,
+            stop=stop,
+            agents=(*AGENTS, "store"),
+            registry=CollectorRegistry(),
+            on_ready=ready.set_result,
         )
-        stack.push_async_callback(_end, worker, stop)
+        worker = asyncio.create_task(running)
+
+        async def end() -> None:
+            stop.set()
+            await asyncio.wait_for(worker, _STOP_SECONDS)
+
+        stack.push_async_callback(end)
         await until(lambda: ready.done() or worker.done(), "a worker that reads", deadline_seconds=45)
         if worker.done():
             await worker
@@ -102,8 +106,3 @@ async def installation(*, rate: float, store: Path) -> AsyncIterator[Traffic]:
         )
         made.url = ready.result().url
         yield made
-
-
-async def _end(worker: asyncio.Task[None], stop: asyncio.Event) -> None:
-    stop.set()
-    await asyncio.wait_for(worker, _STOP_SECONDS)

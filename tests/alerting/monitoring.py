@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession, web
 
+from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
 from tests.integration.programs import answers, serving
 from tests.loopback import on_loopback
-from tests.rules.hurry import hurried
-from tests.rules.rule_files import RULE_FILES
+from tests.rules.rule_files import RULE_FILES, hurried
 from tests.toolbox import tool
 
 _START_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Scraped:
-    job: str
-    target: str
-    """Host and port."""
 
 
 class Monitoring:
@@ -49,7 +41,6 @@ class Monitoring:
         return body["data"]
 
     async def rule_errors(self) -> list[str]:
-        """The rules that Prometheus could not evaluate, with their errors."""
         return [
             f"{rule['name']}: {rule['lastError']}"
             for group in (await self._ask("rules"))["groups"]
@@ -57,13 +48,17 @@ class Monitoring:
             if rule.get("lastError")
         ]
 
-    def notified(self, status: str, alertname: str, job: str) -> bool:
-        return any(
-            alert["status"] == status
-            and alert["labels"]["alertname"] == alertname
-            and alert["labels"].get("job") == job
-            for alert in self.received
-        )
+    async def notified(self, status: str, alertname: str, job: str) -> dict[str, Any]:
+        """Wait for such an alert at the webhook, and return it."""
+
+        def found() -> list[dict[str, Any]]:
+            labels = {"alertname": alertname, "job": job}.items()
+            return [
+                one for one in self.received if one["status"] == status and labels <= one["labels"].items()
+            ]
+
+        await until(lambda: bool(found()), f"{alertname} {status} at the webhook", deadline_seconds=120)
+        return found()[0]
 
     async def take(self, request: web.Request) -> web.Response:
         self.received.extend((await request.json())["alerts"])
@@ -71,12 +66,10 @@ class Monitoring:
 
 
 @asynccontextmanager
-async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -> AsyncIterator[Monitoring]:
-    """Run both; their processes have ended after the block.
-
-    Args:
-        factor: The divisor of every duration in rules, scrapes and evaluations.
-    """
+async def monitoring(
+    folder: Path, scraped: Mapping[str, Sequence[str]], *, factor: int
+) -> AsyncIterator[Monitoring]:
+    """Run both on jobs' hosts and ports, with every duration of rules and scrapes divided by the factor."""
     scrape = f"{60_000 // factor}ms"
     async with AsyncExitStack() as stack:
         prometheus, alertmanager = free_ports(2)
@@ -104,27 +97,15 @@ async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -
                 "global": dict.fromkeys(every, scrape),
                 "rule_files": rules,
                 "alerting": {"alertmanagers": [_targets(f"127.0.0.1:{alertmanager}")]},
-                "scrape_configs": [
-                    {"job_name": job, **_targets(*(one.target for one in scraped if one.job == job))}
-                    for job in dict.fromkeys(one.job for one in scraped)
-                ],
+                "scrape_configs": [{"job_name": job, **_targets(*hosts)} for job, hosts in scraped.items()],
             },
         )
-        started: dict[str, tuple[int, Sequence[str]]] = {
-            "alertmanager": (
-                alertmanager,
-                (f"--storage.path={folder}/alertmanager", "--cluster.listen-address="),
-            ),
-            "prometheus": (
-                prometheus,
-                (
-                    f"--storage.tsdb.path={folder}/data",
-                    "--query.lookback-delta=2s",
-                    "--rules.alert.resend-delay=1s",
-                ),
-            ),
-        }
-        for name, (port, options) in started.items():
+        of_alertmanager = [f"--storage.path={folder}/alertmanager", "--cluster.listen-address="]
+        of_prometheus = ["--query.lookback-delta=2s", "--rules.alert.resend-delay=1s"]
+        for name, port, options in (
+            ("alertmanager", alertmanager, of_alertmanager),
+            ("prometheus", prometheus, [f"--storage.tsdb.path={folder}/data", *of_prometheus]),
+        ):
             at = (f"--config.file={folder}/{name}.yaml", f"--web.listen-address=127.0.0.1:{port}")
             is_ready = partial(answers, f"http://127.0.0.1:{port}/-/ready")
             log = folder / f"{name}.log"

@@ -13,29 +13,14 @@ from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.agreement import area_under_curve, word_recall
 from benchmarks.tokens import PAGES, document, measured
 
-NUMBERS = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8)
-
-
-@pytest.mark.parametrize(
-    ("positive", "negative", "area"),
-    [
-        # 3>1, 3>2, 2>1, 3>0 and 2>0 are right, 2=2 counts half: 5.5 of 6 pairs.
-        ([3, 2], [1, 2, 0], 5.5 / 6),
-        ([], [1], None),
-        ([1], [], None),
-    ],
-)
-def test_area_under_the_curve_by_hand(
-    positive: list[float], negative: list[float], area: float | None
-) -> None:
-    assert area_under_curve(positive, negative) == area
+NUMBERS = st.lists(st.integers(0, 5).map(float), max_size=8)
 
 
 @given(NUMBERS, NUMBERS)
 def test_the_rank_statistic_counts_pairs(positive: list[float], negative: list[float]) -> None:
     pairs = [(one, other) for one in positive for other in negative]
-    counted = sum((one > other) + (one == other) / 2 for one, other in pairs) / len(pairs)
-    assert area_under_curve(positive, negative) == pytest.approx(counted)
+    counted = sum((one > other) + (one == other) / 2 for one, other in pairs)
+    assert area_under_curve(positive, negative) == (pytest.approx(counted / len(pairs)) if pairs else None)
 
 
 def test_word_recall() -> None:
@@ -51,32 +36,21 @@ def write(path: Path, records: list[dict[str, Any]]) -> None:
 def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Improper questions and other labels are excluded; every line has the common form."""
     monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
-    answers = {
-        "a": ("Zinc", True, False),
-        "b": ("Iron", False, False),
-        "c": ("Iron", True, True),
-        "d": ("Iron", None, False),
-    }
-    write(
-        tmp_path / "nq_events.jsonl",
-        [
-            {"event_id": key, "question": "q", "answer": answer, "reference": "Gold/Zinc"}
-            for key, (answer, _, _) in answers.items()
-        ],
-    )
-    write(
-        tmp_path / "nq_labels.jsonl",
-        [
-            {"event_id": key, "human_correct": correct, "improper_question": improper}
-            for key, (_, correct, improper) in answers.items()
-        ],
-    )
+    events, labelled = [], []
+    for key, answer, correct, improper in (
+        ("a", "Zinc", True, False),
+        ("b", "Iron", False, False),
+        ("c", "Iron", True, True),
+        ("d", "Iron", None, False),
+    ):
+        events.append({"event_id": key, "question": "q", "answer": answer, "reference": "Gold/Zinc"})
+        labelled.append({"event_id": key, "human_correct": correct, "improper_question": improper})
+    write(tmp_path / "nq_events.jsonl", events)
+    write(tmp_path / "nq_labels.jsonl", labelled)
     answer = "Zinc is blue. [Page 1]\nIron is green. [Page 1]\nGold is partly red. [Page 1]"
     pages = {"Page-1": "Zinc is blue. Gold is red."}
-    write(
-        tmp_path / "expertqa_events.jsonl",
-        [{"event_id": "x", "question": "metals", "answer": answer, "context": pages}],
-    )
+    of_pages = {"event_id": "x", "question": "metals", "answer": answer, "context": pages}
+    write(tmp_path / "expertqa_events.jsonl", [of_pages])
     labels = {
         "Zinc is blue.": "Complete",
         "Iron is green.": "Incomplete",
@@ -86,8 +60,7 @@ def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     claims = [{"claim": claim, "pages": [1], "support": support} for claim, support in labels.items()]
     write(tmp_path / "expertqa_labels.jsonl", [{"event_id": "x", "claims": claims}])
     lines = list(agreement.run())
-    # One positive above one negative each: 1.0. The claim on tin is not in the answer; the one on gold is
-    # partial.
+    # One positive above one negative each: 1.0. The claim on tin is not in the answer, that on gold partial.
     assert [line["value"] for line in lines] == [1.0] * 6
     assert [line["baseline"] for line in lines] == [1.0] * 6
     assert "1 correct of 2" in str(lines[0]["note"])
@@ -113,10 +86,9 @@ def test_an_unknown_benchmark_is_a_usage_error(capsys: pytest.CaptureFixture[str
 
 
 def event(number: int, pages: int) -> dict[str, Any]:
-    context = {f"Page-{page}": f"Passage {page} of text {number} says so." for page in range(1, pages + 1)}
-    answer = "\n".join(
-        f"Passage {page} of text {number} says so. Evidence: [Page {page}]" for page in range(1, pages + 1)
-    )
+    passages = {page: f"Passage {page} of text {number} says so." for page in range(1, pages + 1)}
+    context = {f"Page-{page}": text for page, text in passages.items()}
+    answer = "\n".join(f"{text} Evidence: [Page {page}]" for page, text in passages.items())
     return {"event_id": f"e-{number}", "question": "What is said?", "answer": answer, "context": context}
 
 

@@ -1,4 +1,4 @@
-"""Reads rules, alerts, their promtool tests and their runbooks."""
+"""Reads rules, alerts and their promtool tests; shorter durations let a test with Prometheus watch hours."""
 
 from __future__ import annotations
 
@@ -9,36 +9,28 @@ from typing import Any
 import yaml
 
 from tests.places import ROOT
-from tests.rules.hurry import seconds_of
 
 FILES = ROOT / "helm" / "files"
-RUNBOOKS = ROOT / "docs" / "alerts.md"
 RULE_FILES = (FILES / "rules.yaml", FILES / "alerts.yaml")
 TEST_FILES = tuple(sorted((FILES / "tests").glob("*.yaml")))
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"\b(?:\w+:)?judgestream_\w+(?::\w+)?")
 _PARTS_OF_A_HISTOGRAM = re.compile(r"_(bucket|count|sum)$")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = r"(?:\d+[smhdw])+"
+# Only durations; windows in the names of recorded series stay.
+_PLACES = re.compile(
+    rf"(?P<before>\[|:(?=\d+[smhdw]\])|offset |(?:\w*interval|for|keep_firing_for|eval_time): )(?P<time>{_DURATION})"  # noqa: E501
+)
 
 
 def load(path: Path) -> Any:
-    """Read a YAML file."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def rules(path: Path) -> list[dict[str, Any]]:
-    """All rules of a file, in order."""
     return [rule for group in load(path)["groups"] for rule in group["rules"]]
-
-
-def alerts() -> dict[str, dict[str, Any]]:
-    """The alerts by name."""
-    return {rule["alert"]: rule for rule in rules(FILES / "alerts.yaml")}
-
-
-def recorded() -> set[str]:
-    """Names of the recorded series."""
-    return {rule["record"] for rule in rules(FILES / "rules.yaml")}
 
 
 def names(expr: str) -> set[str]:
@@ -57,7 +49,21 @@ def expectations() -> list[tuple[str, str, bool]]:
     return found
 
 
-def headings() -> set[str]:
-    """The runbooks' headings."""
-    text = RUNBOOKS.read_text(encoding="utf-8")
-    return set(re.findall(r"^### (\w+)$", text, flags=re.MULTILINE))
+def seconds_of(duration: str) -> int:
+    """Return a Prometheus duration in seconds."""
+    return sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", duration))
+
+
+def hurried(text: str, factor: int) -> str:
+    """Divide every duration in YAML of rules or promtool tests; each must then be whole milliseconds."""
+
+    def shorter(match: re.Match[str]) -> str:
+        milliseconds, rest = divmod(1000 * seconds_of(match["time"]), factor)
+        if rest:
+            raise ValueError(
+                f"factor must divide every duration, got {factor} for {match['time']}; choose another"
+            )
+        shown = f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
+        return f"{match['before']}{shown}"
+
+    return _PLACES.sub(shorter, text)

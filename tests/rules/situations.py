@@ -19,7 +19,6 @@ Values = list[str]
 
 
 def table() -> dict[str, Any]:
-    """The table as written."""
     loaded: dict[str, Any] = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     return loaded
 
@@ -64,7 +63,6 @@ def _fate(name: str, values: Values, fate: str) -> Values:
 
 
 def input_series(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The series of a situation, in promtool's notation."""
     loaded, minutes = table(), int(row.get("minutes", 240))
     written = {**(loaded["calm"] if row.get("base", "calm") == "calm" else {}), **row.get("series", {})}
     for series, plan in written.items():
@@ -80,11 +78,13 @@ def input_series(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def promtool_test(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One situation as promtool's test."""
     minutes = int(row.get("minutes", 240))
     fires = [{"alertname": name, **labels} for one in row.get("fires", []) for name, labels in one.items()]
     passing = list(row.get("passing", []))
-    expected = [{"labels": _labels(one), "value": 1} for one in fires]
+    expected = [
+        {"labels": "{" + ", ".join(f'{name}="{value}"' for name, value in one.items()) + "}", "value": 1}
+        for one in fires
+    ]
     names = "|".join(sorted({one["alertname"] for one in fires} | set(passing)))
     firing = 'ALERTS{alertstate="firing"}'
     ever = f'max_over_time(ALERTS{{alertstate="firing", alertname!~"{names}"}}[{minutes}m])'
@@ -101,7 +101,3 @@ def promtool_test(row: Mapping[str, Any]) -> dict[str, Any]:
             {"expr": f"group by (alertname) ({ever})", "eval_time": f"{minutes - 1}m", "exp_samples": []},
         ],
     }
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"

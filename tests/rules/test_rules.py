@@ -9,19 +9,13 @@ import pytest
 import yaml
 
 from tests.helm.chart import manifests, of_kind
-from tests.rules.hurry import hurried
-from tests.rules.rule_files import RULE_FILES, TEST_FILES, load
+from tests.rules.rule_files import RULE_FILES, TEST_FILES, hurried, load
 from tests.rules.situations import promtool_test, table
 from tests.toolbox import run, tool
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(600)]
 _SITUATIONS = table()["situations"]
-_WITHOUT_SCORES = {
-    "judgestream-scores",
-    "judgestream-scores-long",
-    "judgestream-drop",
-    "judgestream-objective",
-}
+_WITHOUT_SCORES = {f"judgestream-{name}" for name in ("scores", "scores-long", "drop", "objective")}
 """Groups whose rules have no input in the situations; they would take half of the time."""
 
 
@@ -31,7 +25,6 @@ def test_promtool_accepts_the_rules() -> None:
 
 @pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: path.stem)
 def test_the_promtool_tests_pass(path: Path) -> None:
-    """The promtool tests pass: numbers derived by hand, and alerts that fire, stay silent and recover."""
     run(tool("promtool"), "test", "rules", path)
 
 
