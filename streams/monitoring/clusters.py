@@ -57,7 +57,8 @@ class Clusters:
             weight_square_score=w * weighted + wx * weight,
             weight_square_score_square=2 * wx * weighted,
         )
-        return alone.merge(together), [_merged(answers) for answers in self._complete(name, sample, now)]
+        complete = [_merged(answers) for answers in self._complete(name, sample, now)]
+        return WeightedSums.merged((alone, together)), complete
 
     def _complete(self, name: str, sample: Sample, now: float) -> list[list[Sample]]:
         complete = []

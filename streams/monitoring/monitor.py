@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final, Literal, Self, get_args
+from typing import Final, Literal, get_args
 
 from judge.text.printable import printable
 from schemas import ANCHOR, Alert, JudgeTask, Result, Scored, is_rejudged
@@ -27,8 +27,6 @@ StateProblem = Literal[
 SILENT_SECONDS: Final = 86_400
 """A series without a result for this long is not exported, and may be replaced by a new one."""
 RECENT_RESULT_IDS: Final = 50_000
-LAST_VERDICTS: Final = 50
-LAST_ALERTS: Final = 20
 
 
 class Monitor:
@@ -41,8 +39,8 @@ class Monitor:
         self._enrolments = enrolments
         self.series: dict[SeriesKey, Series] = {}
         self._taken: OrderedDict[str, None] = OrderedDict()
-        self.last_results: deque[Result] = deque(maxlen=LAST_VERDICTS)
-        self.last_alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
+        self.last_results: deque[Result] = deque(maxlen=50)
+        self.last_alerts: deque[Alert] = deque(maxlen=20)
         self.changed: set[SeriesKey] = set()
         """Series whose state has changed since the caller cleared this."""
         self.due: list[tuple[JudgeTask, str]] = []
@@ -244,34 +242,28 @@ class Monitor:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MonitorSnapshot:
-    """All series, the whole traffic before its parts, and what came last, the latest first."""
+    """Monitors of different metrics: all series in order, and what came last, the latest first."""
 
+    monitors: Sequence[Monitor]
     taken_at: datetime
-    series: Sequence[Series]
-    last_results: Sequence[Result]
-    last_alerts: Sequence[Alert]
-    state_problems: Mapping[StateProblem, int]
+    state_problems: Mapping[StateProblem, int] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls,
-        monitors: Sequence[Monitor],
-        taken_at: datetime,
-        problems: Mapping[StateProblem, int] = MappingProxyType({}),
-    ) -> Self:
-        results = [one for monitor in monitors for one in reversed(monitor.last_results)]
-        alerts = [one for monitor in monitors for one in reversed(monitor.last_alerts)]
-        return cls(
-            taken_at=taken_at,
-            series=sorted(
-                (one for monitor in monitors for one in monitor.series.values()), key=lambda one: one.key
-            ),
-            last_results=sorted(results, key=lambda one: one.times.judged_at, reverse=True),
-            last_alerts=sorted(alerts, key=lambda one: one.raised_at, reverse=True),
-            state_problems=dict(problems),
-        )
+    @property
+    def series(self) -> list[Series]:
+        series = (one for monitor in self.monitors for one in monitor.series.values())
+        return sorted(series, key=lambda one: one.key)
+
+    @property
+    def last_results(self) -> list[Result]:
+        results = [one for monitor in self.monitors for one in reversed(monitor.last_results)]
+        return sorted(results, key=lambda one: one.times.judged_at, reverse=True)
+
+    @property
+    def last_alerts(self) -> list[Alert]:
+        alerts = [one for monitor in self.monitors for one in reversed(monitor.last_alerts)]
+        return sorted(alerts, key=lambda one: one.raised_at, reverse=True)
 
 
 def gauges_of(snapshot: MonitorSnapshot) -> Iterator[SeriesGauge]:

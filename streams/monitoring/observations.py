@@ -7,7 +7,7 @@ monitor as an observation with a replay id, and is in no series, gauge or sink.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -109,12 +109,12 @@ async def judge_due(monitor: Monitor, out: Output) -> None:
     monitor.due, monitor.shifts = [], []
 
 
+@dataclass
 class KnownAnchors:
-    def __init__(self) -> None:
-        self.anchors: dict[str, Anchor] = {}
-        """By id, also void ones."""
-        self.enrolments: dict[str, Enrolment] = {}
-        """The valid ones, by metric."""
+    anchors: dict[str, Anchor] = field(default_factory=dict)
+    """By id, also void ones."""
+    enrolments: dict[str, Enrolment] = field(default_factory=dict)
+    """The valid ones, by metric."""
 
     async def read(self, reader: TopicReader, topic: str) -> None:
         self._add([record async for record in reader.read(topic)])

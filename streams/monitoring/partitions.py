@@ -15,7 +15,7 @@ import json
 import sys
 import time
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -133,18 +133,18 @@ class PartitionMonitors:
     enrolments: Mapping[str, Enrolment] = field(default_factory=dict)
     """The valid anchors by metric, kept up to date by their owner."""
     _held: dict[int, _Held] = field(default_factory=dict)
-    _locks: dict[int, asyncio.Lock] = field(default_factory=dict)
+    _locks: defaultdict[int, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     _problems: Counter[StateProblem] = field(default_factory=Counter)
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
         owned = set(self.assigned())
         monitors = [held.monitor for number, held in self._held.items() if number in owned]
-        return MonitorSnapshot.of(monitors, now, self._problems)
+        return MonitorSnapshot(monitors, now, self._problems)
 
     async def handle(self, record: Record) -> None:
         """Handle an observation, again after errors until the partition is revoked (`DrainingError`)."""
         pause, longest = RETRY_SECONDS
-        async with self._lock(record.partition):
+        async with self._locks[record.partition]:
             while True:
                 try:
                     return await self._take(record)
@@ -196,7 +196,7 @@ class PartitionMonitors:
     async def look(self) -> None:
         owned = set(self.assigned())
         for number in owned | set(self._held):
-            async with self._lock(number):
+            async with self._locks[number]:
                 if number not in owned:
                     self._held.pop(number, None)
                 elif number not in self._held:
@@ -225,9 +225,6 @@ class PartitionMonitors:
                 held.asked.add(name)
             except Exception as error:  # noqa: BLE001 - alerts and states do not wait for a word
                 _log.warning("old answers cannot be judged again; retrying", error=repr(error))
-
-    def _lock(self, number: int) -> asyncio.Lock:
-        return self._locks.setdefault(number, asyncio.Lock())
 
     async def _observe(self, held: _Held, record: Record) -> list[Alert]:
         held.heard = max(held.heard, record.timestamp or 0.0)
@@ -342,7 +339,7 @@ class PartitionMonitors:
 
     async def save(self) -> None:
         for number in list(self._held):
-            async with self._lock(number):
+            async with self._locks[number]:
                 held = self._held.get(number)
                 if held is not None and held.unsaved:
                     await self._save(number, held)

@@ -37,7 +37,6 @@ _log = structlog.stdlib.get_logger(__name__)
 
 HISTORY_SAMPLES: Final = 500
 """Number of latest scores a series stores. A fall that started before them is dated "or earlier"."""
-RECENT_SAMPLES: Final = 50
 WINDOW_SECONDS: Final = 3_600.0
 """That of the recording rules."""
 KNOWN_STRATUM_SECONDS: Final = 7 * 86_400
@@ -116,7 +115,7 @@ class Series:
     @property
     def recent(self) -> Estimate | None:
         """The estimate over the latest scores, of clusters their means; None without any."""
-        latest = list(self._history)[-RECENT_SAMPLES:]
+        latest = list(self._history)[-50:]
         if not latest:
             return None
         strata: dict[str, WeightedSums] = {}

@@ -27,7 +27,6 @@ from streams.monitoring.statistics.estimators import WeightedSums
 
 NOTABLE_FALL: Final = 0.088
 """The fall of the scale [0, 1] whose delay is told: 0.44 points of a scale five wide."""
-EXAMPLES: Final = 5
 _LEAST: Final = 1e-6
 """Distance of the tolerated mean from 0 and 1, which the test requires."""
 
@@ -323,7 +322,7 @@ class Watch:
             began_at=began_at,
             dropped_at=began_at if further else self.dropped_at or began_at,
             or_earlier=count == remembered and (learning or remembered < detector.samples),
-            example_event_ids=tuple(one.event_id for one in worst[:EXAMPLES]),
+            example_event_ids=tuple(one.event_id for one in worst[:5]),
         )
         return change, ends[1]
 

@@ -226,7 +226,7 @@ class Worker:
 
     def snapshot(self) -> MonitorSnapshot:
         now = datetime.now(UTC)
-        return MonitorSnapshot.of((), now) if self.monitors is None else self.monitors.snapshot(now)
+        return MonitorSnapshot((), now) if self.monitors is None else self.monitors.snapshot(now)
 
     def broker_troubles(self) -> list[str]:
         found = [message for trouble in self.troubles for message in trouble()]

@@ -14,12 +14,10 @@ _WEEK_SECONDS = 7 * _DAY_SECONDS
 _HOUR_SECONDS = 3_600
 _STEP_SECONDS = 900
 """Resolution of predictions: a quarter of an hour."""
-
 _PERIODS = tuple(whole / k for whole in (_DAY_SECONDS, _WEEK_SECONDS) for k in (1, 2, 3))
 _DEVIATIONS = (0.03, 0.015, 0.01, 0.008, 0.005, 0.003)
 """Prior standard deviation of each wave's sine and cosine coefficients, on the scale [0, 1]."""
 _SIZE = 1 + 2 * len(_PERIODS)
-_DAILY = range(1, 7)
 _DAILY_SCALES = ((0.1, 0.5), (0.6, 0.3), (1.5, 0.2))
 _WEEKLY_SCALES = ((0.1, 0.6), (0.6, 0.4))
 """Scales of the swings (nearly none, moderate, strong) with their prior probabilities.
@@ -36,7 +34,6 @@ _LEAST_CHANCE = 0.001
 
 Waves = tuple[float, ...]
 """1, and sine and cosine of each wave at a time, or their mean over some traffic."""
-
 EVEN: Waves = (1.0, *[0.0] * (_SIZE - 1))
 """The mean waves of traffic that is spread evenly over the week."""
 
@@ -168,10 +165,7 @@ def step_of(at_seconds: float) -> int:
 @lru_cache(maxsize=16)
 def _prior(daily: float, weekly: float) -> tuple[float, ...]:
     """Return the prior precision of each coefficient; 1 for the intercept, which is uninformative."""
-    scaled = [
-        deviation * (daily if 2 * number + 1 in _DAILY else weekly)
-        for number, deviation in enumerate(_DEVIATIONS)
-    ]
+    scaled = [deviation * (daily if number < 3 else weekly) for number, deviation in enumerate(_DEVIATIONS)]
     return (1.0, *(1 / deviation**2 for deviation in scaled for _ in range(2)))
 
 
@@ -202,9 +196,7 @@ def _inverse(matrix: list[list[float]]) -> tuple[list[list[float]], float]:
 
 ERRORS_TOLERATED = 2.6
 """Tolerated standard errors of the season's prediction; one-sided 0.5%."""
-
 NONE = WeightedSums()
-
 CHANCE_OF_HARM = 0.005
 """Probability that the tolerated mean ever exceeds the true one; the first look spends half of it."""
 
@@ -299,10 +291,8 @@ class GrowingBaseline:
 
 MOST_PARTS = 50
 """Maximum parts with their own mean; others get the mean of the whole."""
-
 _PRIOR_COUNT = 30.0
 """Effective answers at which a part's own mean has weight 1/2."""
-
 _KNOWN_COUNT = 60
 """Samples of the whole after which a part seen for the first time is new."""
 _PROBATION = 4

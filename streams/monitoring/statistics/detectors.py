@@ -12,27 +12,17 @@ from streams.monitoring.statistics.baseline import CHANCE_OF_HARM
 
 BETS = 16
 """Number of parallel bets; each suits falls of another size."""
-
 SMALLEST_BET = 0.01
 LARGEST_BET = 0.9
 """Range of the bets, as shares of the largest one that a single top score cannot ruin."""
-
 CEILING = 1e300
 """Maximum of the statistics, which keeps them finite without a reset."""
-
-
 _RATIO = (LARGEST_BET / SMALLEST_BET) ** (1 / (BETS - 1))
 SIZES = tuple(SMALLEST_BET * _RATIO**k for k in range(BETS))
 _USUAL_BET = 0.15
 """The best bet on a fall by half a standard deviation, for the usual spread of judges' scores."""
-
-
-def _weights() -> tuple[float, ...]:
-    amounts = [0.1 + exp(-(log(size / _USUAL_BET) ** 2) / 2) for size in SIZES]
-    return tuple(amount / sum(amounts) for amount in amounts)
-
-
-WEIGHTS = _weights()
+_AMOUNTS = [0.1 + exp(-(log(size / _USUAL_BET) ** 2) / 2) for size in SIZES]
+WEIGHTS = tuple(amount / sum(_AMOUNTS) for amount in _AMOUNTS)
 """Weights of the bets; their sum is 1."""
 
 

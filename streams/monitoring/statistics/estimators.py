@@ -16,11 +16,9 @@ from typing import Self
 
 FEWEST_EFFECTIVE = 3.0
 """Below this effective sample size the interval is the whole scale."""
-
 IMAGINED_SQUARE = 0.75
 """Squared deviation that `interval` adds, in squares of the scale: three pseudo-observations half the scale
 away."""
-
 DOUBT_COUNT = 10.0
 """Effective answers at which `interval` weighs the observed spread and the widest possible one equally."""
 
@@ -86,10 +84,6 @@ class WeightedSums:
             weight_square_score=self.weight_square_score + ww * score,
             weight_square_score_square=self.weight_square_score_square + wx * wx,
         )
-
-    def merge(self, other: WeightedSums) -> Self:
-        """Return the sums over both sets of scores, which must not overlap."""
-        return self.merged((self, other))
 
     @property
     def mean(self) -> float | None:
@@ -216,7 +210,7 @@ class SlidingSums:
             return
         if len(self.slices) > SLICES:
             self._forget(latest)
-        self.slices[number] = self.slices.get(number, WeightedSums()).merge(sums)
+        self.slices[number] = WeightedSums.merged((self.slices.get(number, WeightedSums()), sums))
 
     def total(self, now: datetime) -> WeightedSums:
         self._forget(self._number(now))

@@ -244,18 +244,10 @@ def systematic(expected: Sequence[float], start: float) -> list[tuple[int, float
     return found
 
 
-class SquaredDistance(NamedTuple):
-    """The disagreement of pairs: observed and expected means, and each pair's part in both."""
-
-    observed: float
-    expected: float
-    parts: tuple[tuple[float, float], ...]
-
-
 def kappa(pairs: Sequence[tuple[Any, Any]]) -> float | None:
     """Return the agreement of two raters, 0 as by chance and 1 in all; None if all choices are equal."""
-    found = _disagreement(pairs)
-    return None if found is None else 1 - found.observed / found.expected
+    expected, parts = _disagreement(pairs)
+    return 1 - fmean(apart for apart, _ in parts) / expected if expected > 0 else None
 
 
 def kappa_interval(pairs: Sequence[tuple[Any, Any]], confidence: float = 0.95) -> tuple[float, float] | None:
@@ -265,37 +257,33 @@ def kappa_interval(pairs: Sequence[tuple[Any, Any]], confidence: float = 0.95) -
     ("Approximate is better than exact", 1998) do for shares: else few disagreements give too short an
     interval. None for fewer than two pairs, or without a kappa.
     """
-    found = _disagreement(pairs)
-    if found is None or len(pairs) < 2:
+    expected, parts = _disagreement(pairs)
+    if expected <= 0 or len(pairs) < 2:
         return None
-    mean = fmean(chance for _, chance in found.parts)
-    parts = [*found.parts, *((apart, mean) for apart in (0.0, 0.0, found.expected, found.expected))]
+    mean = fmean(chance for _, chance in parts)
+    parts += [(apart, mean) for apart in (0.0, 0.0, expected, expected)]
     n = len(parts)
     observed = fmean(apart for apart, _ in parts)
-    ratio = observed / found.expected
-    squares = sum(
-        ((ratio * (chance - mean) - (apart - observed)) / found.expected) ** 2 for apart, chance in parts
-    )
+    ratio = observed / expected
+    squares = sum(((ratio * (chance - mean) - (apart - observed)) / expected) ** 2 for apart, chance in parts)
     half = student_quantile(0.5 + confidence / 2, n - 1) * sqrt(squares / (n * (n - 1)))
     return max(-1.0, 1 - ratio - half), min(1.0, 1 - ratio + half)
 
 
-def _disagreement(pairs: Sequence[tuple[Any, Any]]) -> SquaredDistance | None:
-    """Return the disagreement; a pair's part in the expected one is its first-order influence on it."""
+def _disagreement(pairs: Sequence[tuple[Any, Any]]) -> tuple[float, list[tuple[float, float]]]:
+    """Return the expected disagreement, and of each pair the observed one and its influence on that."""
     if not pairs:
-        return None
+        return 0.0, []
     first, second = ([pair[place] for pair in pairs] for place in (0, 1))
     if any(isinstance(one, str) for one in (*first, *second)):
         n, counts, others = len(pairs), Counter(first), Counter(second)
-        parts = tuple((float(one != other), -(others[one] + counts[other]) / n) for one, other in pairs)
+        parts = [(float(one != other), -(others[one] + counts[other]) / n) for one, other in pairs]
         expected = 1 - sum(times * others[name] for name, times in counts.items()) / n**2
     else:
         mean, other_mean = fmean(first), fmean(second)
-        parts = tuple(
+        parts = [
             ((one - other) ** 2, one**2 + other**2 - 2 * (one * other_mean + other * mean))
             for one, other in pairs
-        )
+        ]
         expected = fmean(part for _, part in parts) + 2 * mean * other_mean
-    if expected <= 0:
-        return None
-    return SquaredDistance(fmean(apart for apart, _ in parts), expected, parts)
+    return expected, parts

@@ -117,19 +117,14 @@ def estimate_strata(
 
 MOST_POLICIES = 32
 """Maximum policies remembered; a budget that lowers rates creates one per step."""
-
 AWAITED_SHARE = 0.2
 """Share of the traffic under the policy before from which a stratum is awaited under a new one."""
-
 LONGEST_WAIT = 500
 """Samples after which a new policy is used without the strata that it awaits."""
-
 FORGET_AFTER = 200
 """Samples of a stratum after which its largest weight is forgotten, if none came near it."""
-
 FORGET_GAPS = 20
 """As many mean gaps between samples near the largest weight must pass, too."""
-
 _OTHERS = "*"
 
 

@@ -184,7 +184,7 @@ def test_new_judgements_are_in_no_series_and_are_noted_on_alerts() -> None:
     assert ours == others
     note = "; on its anchors the judge is stricter by 1.00 since 2025-03-14 14:00 UTC"
     assert noted[0].summary == plain[0].summary + note
-    gauges = {one.name: one.value for one in gauges_of(MonitorSnapshot.of([with_anchors], at(400)))}
+    gauges = {one.name: one.value for one in gauges_of(MonitorSnapshot([with_anchors], at(400)))}
     assert (gauges["anchors_mean"], gauges["anchors_calls"], gauges["anchors_shifted"]) == (-1, number, -1)
 
 

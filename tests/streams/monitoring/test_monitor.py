@@ -24,7 +24,7 @@ def feed(monitor: Monitor, results: Iterable[Scored | Unscored | Failed]) -> lis
 
 
 def shown(monitor: Monitor, seconds: float = 0) -> MonitorSnapshot:
-    return MonitorSnapshot.of([monitor], at(seconds))
+    return MonitorSnapshot([monitor], at(seconds))
 
 
 def only(monitor: Monitor) -> Series:

@@ -160,7 +160,7 @@ def test_a_judge_that_changes_its_name_is_noted_and_tried() -> None:
     for one in burst.missing:
         again = run.result(one.event_id, 3, 301, burst.replay_id, 1.0)
         run.monitor.observe(again, again.times.judged_at)
-    gauges = {one.name: one.value for one in gauges_of(MonitorSnapshot.of([run.monitor], series.heard_at))}
+    gauges = {one.name: one.value for one in gauges_of(MonitorSnapshot([run.monitor], series.heard_at))}
     assert gauges["judge_names"] == 2
     note = series.names.note or ""
     assert "answers as m-2" in note

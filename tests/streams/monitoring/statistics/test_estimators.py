@@ -43,10 +43,10 @@ def test_merging_is_associative_and_order_does_not_matter(
     a: list[tuple[int, float]], b: list[tuple[int, float]], c: list[tuple[int, float]]
 ) -> None:
     one, two, three = WeightedSums.of(a), WeightedSums.of(b), WeightedSums.of(c)
-    assert close(one.merge(two).merge(three), one.merge(two.merge(three)))
-    assert close(one.merge(two), two.merge(one))
-    assert close(one.merge(two), WeightedSums.of([*a, *b]))
-    assert close(WeightedSums.merged([one, two, three]), one.merge(two).merge(three))
+    merged = WeightedSums.merged
+    assert close(merged([merged([one, two]), three]), merged([one, merged([two, three])]))
+    assert close(merged([one, two]), merged([two, one]))
+    assert close(merged([one, two, three]), WeightedSums.of([*a, *b, *c]))
 
 
 @given(SAMPLES)
