@@ -68,11 +68,9 @@ class Difference:
 def difference_of(sums: WeightedSums) -> Difference | None:
     """Return a mean with its variance; None of too few answers."""
     mean, variance = sums.mean, sums.cautious_variance
-    return (
-        None
-        if sums.count < FEWEST or mean is None or variance is None
-        else Difference(mean, variance, sums.count)
-    )
+    if sums.count < FEWEST or mean is None or variance is None:
+        return None
+    return Difference(mean, variance, sums.count)
 
 
 def fall(usual: WeightedSums, since: WeightedSums, *, season_error: float = 0.0) -> Difference | None:
@@ -240,9 +238,8 @@ class Names:
 def told(judge: Difference | None, measure: Measure) -> str:
     if judge is None:
         return "too few old answers could be judged again"
-    if judge.low > 0 or judge.high < 0:
-        return f"it scores {judge.count} old answers {_points(judge, measure)}"
-    return f"it scores {judge.count} old answers the same, {_points(judge, measure)}"
+    same = "" if judge.low > 0 or judge.high < 0 else "the same, "
+    return f"it scores {judge.count} old answers {same}{_points(judge, measure)}"
 
 
 def _shift(one: Difference | None, measure: Measure) -> Shift | None:
@@ -277,12 +274,10 @@ def _text(said: Verdict, judge: Difference | None, product: Difference | None, m
         rest = "" if judge is None else f"; the judge {told(judge, measure).removeprefix('it ')}"
         return f"{_WORDS[said]}{rest}; of the product nothing is known: {few}"
     word = _WORDS[said]
-    if said in ("judge", "unclear") and is_fine(product):
-        word = (
-            "neither moved notably"
-            if said == "unclear" and judge.high < NOTABLE
-            else f"{word}; the product is fine"
-        )
+    if said == "unclear" and is_fine(product) and judge.high < NOTABLE:
+        word = "neither moved notably"
+    elif said in ("judge", "unclear") and is_fine(product):
+        word = f"{word}; the product is fine"
     elif said == "judge":
         word = f"{word}; whether the product did, too, is unclear"
     return (

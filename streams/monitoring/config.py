@@ -153,14 +153,9 @@ class MonitorConfig(MonitorSettings):
         # If a rise is worse, low scores are good.
         watched = self.shares.get(metric, () if worse == "up" else (lowest_third(lowest, highest),))
         if isinstance(watched, dict):
-            numbers = self.label_numbers[metric]
+            numbers = {label: frozenset({one}) for label, one in self.label_numbers[metric].items()}
             shares = [
-                Measure(
-                    name=f"{SHARE_OF}{label}",
-                    worse=bad,
-                    min_change=min_rise,
-                    among=frozenset({numbers[label]}),
-                )
+                Measure(name=SHARE_OF + label, worse=bad, min_change=min_rise, among=numbers[label])
                 for label, bad in watched.items()
             ]
         else:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from judge.text.printable import printable
 from streams.errors import BadFilterError
 from streams.monitoring.clusters import IDLE_SECONDS, LONGEST_SECONDS
-from streams.monitoring.statistics.sequences import Answer, DifferenceSequence
+from streams.monitoring.statistics.detectors import Answer, DifferenceSequence
 from streams.store.charts import ResultSeries, all_series
 from streams.store.database import Snapshot
 from streams.store.query import Filter, Filtered, parse
