@@ -71,7 +71,6 @@ monitor:
 """,
     "review": """\
 review:
-  host: 0.0.0.0
   basic_auth: {username: reviewers, password_env: REVIEW_PASSWORD}
 """,
     "store": """\

@@ -112,8 +112,6 @@ class TlsSettings(Section):
 class ReviewSettings(Section):
     """The port of `judgestream review`, the only one that writes; section `telemetry` sets its TLS."""
 
-    host: str = Field(default="127.0.0.1", min_length=1)
-    """Address to listen on."""
     basic_auth: BasicAuthSettings | None = None
     """Login for labelling, separate from telemetry's; required if others can reach the address."""
 

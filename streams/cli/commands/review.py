@@ -24,6 +24,7 @@ def review(
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     bootstrap_servers: str | None = BROKERS,
+    host: str = Option("127.0.0.1", help="Address to listen on."),
     port: int = Option(8082, "--port", "-p", min=0, max=65535, help="0 picks a free one."),
     incident: str | None = Option(None, metavar="ID", help="Begin with the worst answers of this incident."),
     size: int = Option(10, metavar="N", min=1, max=500, help="Number of answers of --incident."),
@@ -38,28 +39,31 @@ def review(
     call.log_as_worker()
     call.require_store("or name it with --store")
     page = "/review" if incident is None else f"/review?{urlencode({'incident': incident, 'size': size})}"
-    call.run(lambda stop: _serve(call, port, who, stop, page=page))
+    call.run(lambda stop: _serve(call, (host, port), who, stop, page=page))
 
 
-async def _serve(call: Session, port: int, who: str | None, stop: asyncio.Event, *, page: str) -> None:
+async def _serve(
+    call: Session, address: tuple[str, int], who: str | None, stop: asyncio.Event, *, page: str
+) -> None:
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
     from streams.web.port import BasicAuth, Port, server_tls
 
     settings = call.settings
-    wanted, tls = settings.review, settings.telemetry.tls
+    login, tls = settings.review.basic_auth, settings.telemetry.tls
     listening = Port(
         setting="--port",
-        host=wanted.host,
-        port=port,
-        auth=None if wanted.basic_auth is None else BasicAuth(wanted.basic_auth, os.environ, "review"),
+        host=address[0],
+        port=address[1],
+        auth=None if login is None else BasicAuth(login, os.environ, "review"),
         tls=None if tls is None else server_tls(tls),
         open_paths=(),
     )
     if not listening.guarded:
-        remedy = "set review.basic_auth, or listen on 127.0.0.1"
-        raise BadUsageError(f"review.host: {wanted.host} can be reached by others; {remedy}")
-    name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
+        raise BadUsageError(
+            f"--host: {address[0]} can be reached by others; set review.basic_auth, or listen on 127.0.0.1"
+        )
+    name = who or (getpass.getuser() if login is None else login.username)
     async with call.sending(settings.topics.labels) as send:
         explorer = open_explorer(settings)
         taking = Review(explorer=explorer, publish=lambda label: send(label, label.event_id), who=name)
