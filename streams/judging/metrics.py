@@ -97,10 +97,10 @@ def _check(name: str, settings: MetricSettings, code: CodeSettings) -> Metric:
         score_range = score_range and read_score_range(score_range, is_number=True)
     else:
         _refuse_range(name, settings)
-    if check == "latency" and options.pop("unit", None) == "milliseconds":
+    if check == "latency" and options["label"].endswith(("_ms", "_milliseconds")):
         options["factor"] = 0.001
     if check == "contains":
-        options["ignore_case"] = True  # the default, named so that the evaluator's version stays
+        options |= {"need": "all" if options["good"] else "any", "ignore_case": True}
     if check == "json_valid":
         options = {"schema": _schema(name, options["schema_file"])}
     return CodeMetric(name, check, score_range=score_range, **options)

@@ -54,10 +54,8 @@ class ContainsSettings(Section):
 
     texts: tuple[_Phrase, ...] = Field(min_length=1, max_length=1000)
     """Texts to find in the answer, character by character, without regard to case; otherwise use regex."""
-    need: Literal["any", "all"] = "all"
-    """Whether one match is enough."""
     good: bool = True
-    """Whether a match is good."""
+    """true: good if all are found; false: bad if any is found. For other combinations use regex."""
 
 
 class JsonValidSettings(Section):
@@ -89,9 +87,7 @@ class LatencySettings(Section):
     """Latency of the answer, from a label of the event."""
 
     label: LabelName = "latency_seconds"
-    """The label with the number."""
-    unit: Literal["seconds", "milliseconds"] = "seconds"
-    """Its unit."""
+    """The label with the number, in seconds; in milliseconds if its name ends in _ms or _milliseconds."""
 
 
 class CostSettings(Section):

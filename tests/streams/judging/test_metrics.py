@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from judge.metric import ScoredOutcome
 from schemas import FirstPhase
 from streams.cli.trial import measured_correlation, prompt_lines, rates_line, sample_prompts
 from streams.errors import SettingsError
@@ -14,7 +15,7 @@ from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metric, build_metrics
 from streams.settings.metrics import MetricSettings
 from streams.settings.tree import Settings
-from tests.streams.results import scored
+from tests.streams.results import scored, task_of
 from tests.streams.store.records import StoreFile
 
 WORDS = "tests.judge.metrics.code.functions:words"
@@ -39,6 +40,24 @@ WORDS = "tests.judge.metrics.code.functions:words"
 def test_a_code_metric_needs_few_settings(given: dict[str, Any], scale: tuple[float, float]) -> None:
     metric = build_metric("own", MetricSettings.model_validate(given))
     assert (metric.mode, metric.score_range) == ("code", scale)
+
+
+@pytest.mark.parametrize(
+    ("check", "value"),
+    [
+        ({"latency": {"label": "latency_ms"}}, 1.5),
+        ({"latency": {"label": "latency_milliseconds"}}, 1.5),
+        ({"latency": {"label": "items"}}, 15),
+        ({"contains": {"texts": ["sorry", "refund"]}}, False),
+        ({"contains": {"texts": ["sorry", "refund"], "good": False}}, True),
+    ],
+)
+def test_settings_that_follow_from_others(check: dict[str, Any], value: object) -> None:
+    metric = build_metric("own", MetricSettings.model_validate({"code": check}))
+    labels = {"latency_ms": "1500", "latency_milliseconds": "1500", "items": "15"}
+    outcome = metric.prepare(task_of(scored(1, 1), answer="Sorry!", labels=labels))
+    assert isinstance(outcome, ScoredOutcome)
+    assert outcome.value == value
 
 
 @pytest.mark.parametrize(
