@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -14,13 +15,15 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def on_loopback(app: web.Application, **runner_options: Any) -> AsyncIterator[str]:
+async def on_loopback(
+    app: web.Application, tls: ssl.SSLContext | None = None, **runner_options: Any
+) -> AsyncIterator[str]:
     """Run an application for a `with` block; yields its address, without a trailing slash."""
     runner = web.AppRunner(app, **{"shutdown_timeout": 0.1, "access_log": None, **runner_options})
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        yield f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 

@@ -42,14 +42,6 @@ class OAuthSettings(Section):
     """The client's secret; read again for each token."""
     scope: str | None = Field(default=None, min_length=1)
     """Scopes, separated by spaces."""
-    ca_file: FilePath | None = None
-    """Certificate authorities of the token endpoint (PEM); default: the system's."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.ca_file is not None and not self.token_url.startswith("https:"):
-            refuse([("ca_file", "has no effect with an http token_url; remove it")])
-        return self
 
 
 class SecuritySettings(Section):
@@ -64,7 +56,7 @@ class SecuritySettings(Section):
     password: Secret | None = None
     """SASL password (PLAIN and SCRAM only)."""
     ca_file: FilePath | None = None
-    """Certificate authorities (PEM); the system's otherwise."""
+    """Certificate authorities (PEM); default: the system's. oauth.token_url trusts both."""
     certificate_file: FilePath | None = None
     """Client certificate (PEM)."""
     key_file: FilePath | None = None
@@ -117,7 +109,8 @@ class SecuritySettings(Section):
             problems.append(("", "certificate_file and key_file belong together; set both or none"))
         if not self.protocol.endswith("SSL"):
             why = f"protocol {self.protocol}; remove it or choose an SSL protocol"
-            problems += self._without_effect(_OF_TLS, why)
+            has_https = self.oauth is not None and self.oauth.token_url.startswith("https:")
+            problems += self._without_effect(_OF_TLS[has_https:], why)  # ca_file is the token endpoint's, too
         elif self.key_password is not None and self.key_file is None:
             what = "has no effect without key_file; set key_file or remove it"
             problems.append((written("key_password", self.key_password), what))

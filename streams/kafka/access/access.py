@@ -80,14 +80,16 @@ def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSL
 
 
 def _trusting(ca_file: Path) -> RotatingContext:
-    """Build the TLS context of the token endpoint, which has its own certificate authority."""
+    """Build the TLS context of the token endpoint, which trusts the system's authorities, too."""
 
     def build() -> ssl.SSLContext:
         try:
-            return ssl.create_default_context(cafile=str(ca_file))
+            context = ssl.create_default_context()
+            context.load_verify_locations(ca_file)
         except (OSError, ValueError) as error:
             raise SettingsError(
-                [f"kafka.security.oauth.ca_file: {ca_file} cannot be used ({error}); check it"]
+                [f"kafka.security.ca_file: {ca_file} cannot be used ({error}); check it"]
             ) from None
+        return context
 
     return RotatingContext(build, [ca_file])

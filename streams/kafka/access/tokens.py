@@ -151,7 +151,7 @@ async def _ask(oauth: OAuthSettings, secret: str, tls: Any) -> tuple[int, bytes]
         said = printable(str(error), 200) or type(error).__name__
         raise TokenError(
             f"kafka.security.oauth.token_url: the token endpoint cannot be reached ({said})",
-            "check the address, the network, and kafka.security.oauth.ca_file for its certificate",
+            "check the address, the network, and kafka.security.ca_file for its certificate",
             lasting=False,
         ) from None
 
@@ -213,7 +213,7 @@ def open_tokens(
     if security.token is not None:
         return given_tokens(security.token, env)
     if security.oauth is not None:
-        ca_file = security.oauth.ca_file
+        ca_file = security.ca_file
         return endpoint_tokens(security.oauth, tls=None if ca_file is None else tls(ca_file), env=env)
     if security.aws_region is not None:
         return msk_tokens(security.aws_region)

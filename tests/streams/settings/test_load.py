@@ -41,7 +41,7 @@ def test_the_file_is_read(tmp_path: Path) -> None:
         kafka:
           bootstrap_servers: "kafka:9092, other:9093"
           security: {protocol: SASL_SSL, mechanism: OAUTHBEARER, ca_file: ca.pem, oauth: {client_id: c,
-                     token_url: 'https://a/t', client_secret_file: secret, ca_file: other.pem}}
+                     token_url: 'https://a/t', client_secret_file: secret}}
         sampling: {default_rate: 0.05, rules: [{name: gold, when: {tenant: gold, tier: [1, true]}, rate: 1}]}
         metrics:
           coverage: {when: {has: [reference]}}
@@ -57,7 +57,7 @@ def test_the_file_is_read(tmp_path: Path) -> None:
     assert settings.kafka.bootstrap_servers == "kafka:9092,other:9093"
     assert settings.kafka.security.ca_file == tmp_path / "ca.pem"
     assert oauth is not None
-    assert (oauth.client_secret.file, oauth.ca_file) == (tmp_path / "secret", tmp_path / "other.pem")
+    assert oauth.client_secret.file == tmp_path / "secret"
     assert oauth.scope == "kafka read"
     # YAML's 1 and true become the texts of an event's labels.
     assert settings.sampling.rules[0].when == {"tenant": ("gold",), "tier": ("1", "true")}
@@ -106,7 +106,7 @@ BEARER = {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER"}
         {"protocol": "SASL_SSL", "mechanism": "SCRAM-SHA-256", "username": "u", "password_env": "P"},
         BEARER | {"token_file": "t"},
         BEARER | {"oauth": OAUTH},
-        BEARER | {"oauth": OAUTH | {"scope": "a b", "ca_file": "ca"}},
+        BEARER | {"oauth": OAUTH | {"scope": "a b"}, "protocol": "SASL_PLAINTEXT", "ca_file": "ca"},
         BEARER | {"oauth": OAUTH | {"token_url": "http://127.0.0.1:8/t"}},
         {"protocol": "SASL_SSL", "mechanism": "AWS_MSK_IAM", "aws_region": "eu-west-1"},
     ],
