@@ -155,9 +155,8 @@ class Spending:
         self._today()
         now = self._now()
         self._demand.add(now)
-        accounts = self.accounts(metric, labels)
-        lowering = (one for one in accounts if self._limits[one.cap].when_spent == "lower_rate")
-        spent = max(map(self._ratio, lowering), default=0.0)
+        lowering = [one for one in self.accounts(metric, labels) if one.cap != SAMPLING_BUDGET]
+        spent = max((self._ratio(one) for one in lowering), default=0.0)
         come = self._demand.by(now)
         ahead = (spent - come) / (1 - come) - LEAD
         halved = ceil(ahead / STEP) if spent < 1 else MOST_HALVED

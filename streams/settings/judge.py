@@ -132,9 +132,6 @@ class LimitSettings(Section):
     """US dollars."""
     calls_per_day: Count | None = None
     """Judge calls."""
-    when_spent: Literal["defer", "lower_rate"] = "defer"
-    """defer: tasks wait in Kafka for the next day; lower_rate: additionally, fewer events are sampled
-    while spending is ahead of the day's usual traffic, with their probability recorded."""
 
     @property
     def is_limited(self) -> bool:
@@ -167,6 +164,9 @@ class BudgetSettings(LimitSettings):
 
     unlimited: ClassVar[bool] = False
     """Whether it is `budget: none`; otherwise a paid endpoint requires a limit."""
+    when_spent: Literal["defer", "lower_rate"] = "defer"
+    """defer: tasks wait in Kafka for the next day; lower_rate: additionally, fewer events are sampled
+    while spending is ahead of the day's usual traffic, with their probability recorded. For caps, too."""
     caps: tuple[CapSettings, ...] = Field(default=(), max_length=20)
     """Further limits on metrics or label values; a verdict must be within all that concern it."""
 

@@ -90,7 +90,7 @@ def _add_intake(worker: Worker) -> None:
     worker.closing.append(reader.close)
     worker.troubles.append(partial(_trouble, reader, "waiting for "))
     policy = sampling_policy(settings.sampling)
-    lowers = any(one.when_spent == "lower_rate" for _, one in settings.judge.budget.limits)
+    lowers = settings.judge.budget.when_spent == "lower_rate"
     rate_factor = worker.spending.rate_factor if lowers else None
 
     def intake(unit: Unit) -> Intake:
