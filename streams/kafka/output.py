@@ -174,25 +174,16 @@ class Output:
     ) -> None:
         """Write a record as a dead letter, in the largest form that the topic accepts.
 
-        If every form is too large, `dead_letters.when_refused` decides: the record is skipped, counted and
-        logged, or the write is retried and no later offset of the partition is committed.
+        If every form is too large, the write is retried and no later offset of the partition is committed.
         """
         self._set_aside(record.topic)
         forms = partial(letter_forms, record, reason, detail, event_id=event_id, failed_at=datetime.now(UTC))
         while not await self._written(forms(), record.key):
-            place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-            if self._policy.when_refused == "skip":
-                _log.error(
-                    "record skipped: every form of its dead letter is too large", **place, reason=reason
-                )
-                self._metrics.count("judgestream_dead_letters_skipped_total", reason)
-                return
             self._note_failure(
                 self._topics.dead_letters,
                 TooLargeError(
                     f"every dead letter of {record.topic}-{record.partition} at offset {record.offset} is "
-                    f"too large; raise max.message.bytes of {self._topics.dead_letters}, or set "
-                    "dead_letters.when_refused to skip"
+                    f"too large; raise max.message.bytes of {self._topics.dead_letters}"
                 ),
             )
             await asyncio.sleep(TELL_AGAIN_SECONDS)

@@ -216,10 +216,6 @@ class TopicSettings(Section):
 class DeadLetterSettings(Section):
     """Handling of records that cannot be processed."""
 
-    when_refused: Literal["wait", "skip"] = "wait"
-    """If the dead-letter topic refuses even the smallest letter: wait (the partition stops, readiness reports
-    it), or skip the record (counted, logged with its position)."""
-
     max_ratio: float | None = Field(default=None, gt=0, lt=1)
     """Maximum share of dead letters among the latest 1,000 records of a topic, counted by each worker; above
     it the worker stops with exit code 1."""

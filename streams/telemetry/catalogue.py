@@ -134,12 +134,6 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     _counter("judgestream_sink_verdicts_total", "verdicts",
         "Verdicts handed to a sink, by outcome: delivered, skipped, refused.", "sink", "outcome"),
     _counter("judgestream_dead_letters_total", "records", "Dead letters written.", "reason"),
-    _counter(
-        "judgestream_dead_letters_skipped_total", "records",
-        "Records skipped because even their smallest dead letter is too large (dead_letters.when_refused: "
-        "skip).",
-        "reason",
-    ),
     _counter("judgestream_lost_records_total", "records",
         "Records that retention removed before they were read.", "topic"),
     _counter("judgestream_offset_moves_total", "moves",

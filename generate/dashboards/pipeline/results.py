@@ -126,9 +126,7 @@ RESULTS: Final = (
         (
             Panel(
                 title="Records without an outcome in the hour before",
-                description="Records lost or skipped; should be 0. *removed*: by retention, before they "
-                "were read. *skipped*: the dead letter was too large in every form "
-                "(`dead_letters.when_refused: skip`).",
+                description="Records that retention removed before they were read; should be 0.",
                 unit="short",
                 no_data="None so far",
                 queries=(
@@ -136,13 +134,8 @@ RESULTS: Final = (
                         expr=f"sum by (topic) (increase(judgestream_lost_records_total{{{WORKER}}}[1h]))",
                         legend="removed from {{topic}}",
                     ),
-                    Query(
-                        expr=f"sum by (reason) "
-                        f"(increase(judgestream_dead_letters_skipped_total{{{WORKER}}}[1h]))",
-                        legend="skipped, {{reason}}",
-                    ),
                 ),
-                alerts=("JudgestreamRecordsLost", "JudgestreamRecordsSkipped"),
+                alerts=("JudgestreamRecordsLost",),
                 minimum=0,
             ),
             Panel(

@@ -93,7 +93,6 @@ class _Worker:
         ):
             metrics.count_event(outcome, reason)  # type: ignore[arg-type]  # the four literals
         metrics.count("judgestream_dead_letters_total", "undecodable")
-        metrics.count("judgestream_dead_letters_skipped_total", "undecodable")
         metrics.count_move("judge.tasks.relevance", "retention", 3)
         metrics.count("judgestream_joins_closed_total", "trace", "root")
         metrics.count("judgestream_traces_without_content_total", "openai")
