@@ -33,7 +33,6 @@ Problems = list[tuple[str, str]]
 """Paths within a section, and what is wrong there."""
 MAX_SECRET_BYTES: Final = 65_536
 SOURCES: Final = {"env": "name of the environment variable", "file": "file, read again when it is used"}
-"""Where a secret may come from: the suffixes of its setting."""
 NO_SOURCE: Final = "is required; set NAME_env or NAME_file"
 """NAME stands for the setting's name, which a secret does not know."""
 
@@ -140,14 +139,11 @@ def _against_base(path: Path, info: ValidationInfo) -> Path:
 FilePath = Annotated[Path, AfterValidator(_against_base)]
 """A file; a relative path is relative to the folder of the settings file."""
 
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-"""Name of an environment variable (not its value)."""
-
 
 class Secret(Section):
     """A secret, named in the file by `NAME_env` or `NAME_file`; a text in its place is refused."""
 
-    env: EnvName | None = None
+    env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     file: FilePath | None = None
     value: SkipJsonSchema[SecretStr | None] = None
     """Set by the loader alone, from a JUDGESTREAM_ variable."""
@@ -174,11 +170,7 @@ class Secret(Section):
         return self
 
     def read(self, path: str, env: Mapping[str, str] | None = None) -> SecretStr:
-        """Read it, without surrounding white space.
-
-        Args:
-            env: Environment variables; those of the process by default.
-        """
+        """Read it, without surrounding white space; `env`: by default the process's variables."""
         if self.value is not None:
             text, place = self.value.get_secret_value(), f"{path}: "
         elif self.env is not None:
@@ -192,7 +184,6 @@ class Secret(Section):
 
 
 def read_secret(secret: Secret | None, path: str, env: Mapping[str, str] | None = None) -> SecretStr | None:
-    """Read a secret that may be absent; see `Secret.read`."""
     return None if secret is None else secret.read(path, env)
 
 
@@ -212,7 +203,7 @@ def _content(path: str, file: Path) -> str:
 
 
 def _share(value: object) -> object:
-    """Refuse a percentage and name the share it means; the field's bounds check other values."""
+    """Refuse a percentage and name the share it means."""
     text = value.strip() if isinstance(value, str) else ""
     try:
         percent = float(text.removesuffix("%")) if text.endswith("%") else value

@@ -66,7 +66,6 @@ class SecuritySettings(Section):
     token: Secret | None = None
     """A token (OAUTHBEARER only); read again for each connection."""
     oauth: OAuthSettings | None = None
-    """Token endpoint with client credentials (OAUTHBEARER only)."""
     aws_region: str | None = Field(default=None, pattern=r"^[a-z0-9-]{1,40}$")
     """Region of the cluster (AWS_MSK_IAM only)."""
 

@@ -83,31 +83,23 @@ class RegistryAuthSettings(Section):
 
 
 class RegistrySettings(Section):
-    """The schema registry of the events (Confluent's interface)."""
+    """The schema registry of records in Confluent's wire format (Avro, JSON, Protobuf)."""
 
     url: Annotated[str, AfterValidator(web_address)]
     """Its address."""
     auth: RegistryAuthSettings | None = None
-    """Credentials; None: no login."""
     ca: FilePath | None = None
     """File with certificate authorities; None: the system's."""
 
 
-MAX_EXPRESSION_CHARS: Final = 200
-"""Maximum characters of an expression in a message."""
+MAX_EXPRESSION_CHARS: Final = 200  # in a message
 LABEL: Final = "labels."
-"""Prefix of a target that is a label."""
 FIELD: Final = "fields."
-"""Prefix of a target that is one of an event's named texts."""
 _FIELD_NAME: Final = TypeAdapter(FieldName)
 
 
 def mapping_problems(expressions: Mapping[str, str]) -> Problems:
-    """Return the problems of a mapping: pairs of a target and a message.
-
-    Args:
-        expressions: Event field, `labels.<name>` or `fields.<name>`, to JMESPath expression.
-    """
+    """Return the problems of a mapping from targets to JMESPath expressions."""
     problems = []
     for target, expression in expressions.items():
         what = _target_problem(target)
@@ -117,8 +109,8 @@ def mapping_problems(expressions: Mapping[str, str]) -> Problems:
             jmespath.compile(expression)
         except (JMESPathError, ValueError, RecursionError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            shown = expression[:MAX_EXPRESSION_CHARS]
-            problems.append((target, f"is not valid JMESPath, {why} (got {shown!r}); correct the expression"))
+            got = repr(expression[:MAX_EXPRESSION_CHARS])
+            problems.append((target, f"is not valid JMESPath, {why} (got {got}); correct the expression"))
     return problems
 
 
@@ -150,7 +142,6 @@ class IngestSettings(Section):
     the name of a reader of another package."""
     otlp: OtlpSettings = Field(default_factory=OtlpSettings)
     registry: RegistrySettings | None = None
-    """Schema registry for records in Confluent's wire format (Avro, JSON, Protobuf)."""
     max_event_bytes: int = Field(default=4_194_304, ge=1_000, le=104_857_600)
     """Larger records become dead letters."""
     idle_seconds: Seconds | None = None
@@ -215,11 +206,10 @@ class SamplingSettings(Section):
     ignore: this rate alone. Choose ignore unless a sampler is in front: users can write a tracestate.
     A probability below 0.01 is unknown."""
     budget: SamplingBudgetSettings | None = None
-    """Sets the rates, up to those configured, so that the most is learnt for the money of a day."""
 
     @property
     def most(self) -> Mapping[str, float]:
-        """The configured rates above 0, by stratum."""
+        """The rates above 0, by stratum."""
         rates = {rule.name: rule.rate for rule in self.rules} | {DEFAULT_STRATUM: self.default_rate}
         return {name: rate for name, rate in rates.items() if rate}
 

@@ -115,7 +115,6 @@ class EndpointSettings(Section):
     usd_per_million_tokens: PriceSettings | None = None
     """Prices; default: the published ones of a known provider."""
     lane: LaneSettings | None = None
-    """A slower lane at a lower price; the evaluator stays the same."""
 
     def read_key(self, env: Mapping[str, str] | None = None) -> SecretStr | None:
         return read_secret(self.api_key, f"judge.endpoints ({self.name}).api_key", env)
@@ -172,7 +171,7 @@ class BudgetSettings(LimitSettings):
 
     @property
     def limits(self) -> tuple[tuple[str, LimitSettings], ...]:
-        """All limits with their names; that on all verdicts is called `all`."""
+        """By name; that on all verdicts is called `all`."""
         whole: tuple[tuple[str, LimitSettings], ...] = (("all", self),) if super().is_limited else ()
         return (*whole, *((cap.name, cap) for cap in self.caps))
 

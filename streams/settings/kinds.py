@@ -55,7 +55,7 @@ class KindSection(Section):
 
     @classmethod
     def of_any_kind(cls) -> type[BaseModel]:
-        """Return a section with the fields of all installed kinds, to document and to suggest."""
+        """Return a section with the fields of all installed kinds."""
         return _of_any_kind(cls) if cls._is_base() else cls
 
     @classmethod

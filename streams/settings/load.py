@@ -26,21 +26,16 @@ _SERVICE_LINK = re.compile(
 )
 """What Kubernetes sets for a Service whose name begins with judgestream."""
 MAX_PROBLEMS = 50
-"""Maximum number of problems reported at once."""
 MAX_BYTES = 1_048_576
 """Maximum size of the settings file; also ends the reading of a device."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None = None) -> Settings:
-    """Read and validate the settings.
+    """Read and validate the settings: a YAML file, if any, with `env` (default: the process's) over it.
 
     A variable `JUDGESTREAM_<SECTION>__<FIELD>` (deeper fields with `__` again) overrides the file. Text
     settings take its value as it is; for all others it is read as YAML (hence also JSON).
-
-    Args:
-        path: The YAML file; None for defaults and environment alone. Paths in it are relative to its folder.
-        env: Environment variables; those of the process by default.
     """
     env = os.environ if env is None else env
     file = None if path is None else Path(path)
@@ -82,7 +77,6 @@ def _unrelated(problems: Iterable[str], names: Collection[str]) -> list[str]:
 
 
 def _first(problems: list[str]) -> list[str]:
-    """Return at most `MAX_PROBLEMS` problems and the number of further ones."""
     distinct = list(dict.fromkeys(problems))
     more = len(distinct) - MAX_PROBLEMS
     end = [f"and {more} more problems; correct these first"] if more > 0 else []
@@ -111,7 +105,6 @@ def read_document(file: Path, see: str = "config schema") -> dict[str, Any]:
 
 
 def _control_characters(document: Any) -> Iterator[str]:
-    """Yield a problem for each text with a control character or an unpaired surrogate."""
     for path, _, value in walk(Settings, document):
         if isinstance(value, str) and (character := _CONTROL.search(value)) is not None:
             yield f"{dotted(path)}: has the control character U+{ord(character[0]):04X}; remove it"

@@ -25,9 +25,7 @@ from streams.settings.base import FilePath, Problems, Rate, Section, refuse
 from streams.settings.intake import LabelConditions
 
 Unit = Literal["event", "conversation"]
-"""The unit that a metric judges."""
 Worse = Literal["down", "up"]
-"""The direction in which a number gets worse."""
 MAX_VOTES: Final = 15
 _Text = Literal["question", "answer", "reference"]
 _Phrase = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
@@ -101,19 +99,12 @@ class CodeSettings(Section):
     """One built-in check. A name alone, as in `code: latency`, means its defaults."""
 
     regex: RegexSettings | None = None
-    """Whether a pattern is found."""
     contains: ContainsSettings | None = None
-    """Whether it contains phrases."""
     json_valid: JsonValidSettings | None = None
-    """Whether the answer is JSON."""
     length: LengthSettings | None = None
-    """Length of a text."""
     similarity: SimilaritySettings | None = None
-    """Likeness to the reference."""
     latency: LatencySettings | None = None
-    """Latency of the answer, from a label."""
     cost: CostSettings | None = None
-    """Cost of the answer, from a label."""
 
     @property
     def rises(self) -> bool:
@@ -171,7 +162,6 @@ class PanelSettings(Section):
 
     @property
     def votes(self) -> int:
-        """Number of votes on each answer; more than half must be verdicts."""
         return max(len(self.endpoints), 1) * max(len(self.models), 1) * self.samples
 
     @model_validator(mode="after")
@@ -246,9 +236,7 @@ class MetricSettings(Section):
     prompt_pack: FilePath | None = None
     """File with the metric's prompts."""
     code: CodeSettings | None = None
-    """A check by code instead of prompts; free, except `similarity: embeddings`."""
     python: PythonSettings | None = None
-    """Your own function instead of prompts; it runs in a separate process."""
     score_range: tuple[int | float, int | float] | None = None
     """Lowest and highest score (metrics of a prompt pack, a function, a length, a latency or a cost only);
     whole numbers for `result: integer` and for a pack without `result: number`."""
@@ -259,9 +247,7 @@ class MetricSettings(Section):
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
     """Sampling parameters of this metric (temperature, seed, ...); they override the endpoint's."""
     panel: PanelSettings | None = None
-    """Several votes per answer instead of one verdict."""
     two_phase: TwoPhaseSettings | None = None
-    """A cheap judge for all sampled answers; the mean stays the metric's own judge's."""
     citation_pattern: str | None = Field(default=None, min_length=1, max_length=500)
     """Regular expression for your citation format; its first group is the page number or document name
     (relevance)."""
@@ -276,7 +262,7 @@ class MetricSettings(Section):
 
     @property
     def is_code(self) -> bool:
-        """Whether code computes the score without an endpoint."""
+        """Whether no endpoint is asked."""
         return self._in_class or (self.is_check and not self.embeds)
 
     @property
@@ -353,5 +339,5 @@ class MetricSettings(Section):
 
 
 def default_metrics() -> Mapping[MetricName, MetricSettings]:
-    """Return the built-in metrics that are on by default, each for the events with the fields it needs."""
+    """Return the metrics that are on by default, each for the events with the fields it needs."""
     return {name: MetricSettings(when=MetricConditions(has=metric_class(name).needs)) for name in BUILT_IN}

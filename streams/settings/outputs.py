@@ -127,7 +127,6 @@ class TelemetrySettings(Section):
     """Requires user and password except at /healthz and /readyz. Without a login the port answers only to
     addresses, names without a dot and private domains (.local, .internal, .svc)."""
     tls: TlsSettings | None = None
-    """Serve the port with TLS."""
     page: Literal["open", "loopback"] = "open"
     """Who may open the page without a login. loopback: only this machine (and kubectl port-forward); open:
     everyone. Metrics and probes are open in both cases."""

@@ -209,7 +209,7 @@ class Renamed:
 
 
 def removal(path: Sequence[str | int]) -> str | None:
-    """Return the reason and remedy of the removed setting at a path or above it; None if there is none."""
+    """Return the reason and remedy of the removed setting at a path or above it, if there is one."""
     for pattern, row in sorted(former_settings().items(), key=lambda one: -one[0].count(".")):
         if _begins(path, pattern.split(".")):
             return f"set {dotted(row.new_path(path) or ())}" if isinstance(row, Renamed) else row
@@ -222,7 +222,6 @@ def _begins(path: Sequence[str | int], pattern: Sequence[str]) -> bool:
 
 
 def renamed_settings() -> list[Renamed]:
-    """Return the settings whose old names are taken."""
     return [row for row in former_settings().values() if isinstance(row, Renamed) and row.works]
 
 

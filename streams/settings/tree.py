@@ -25,7 +25,7 @@ from streams.settings.outputs import (
 
 
 class Settings(Section):
-    """All settings. Built once, by `load_settings`."""
+    """All settings."""
 
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)
     topics: TopicSettings = Field(default_factory=TopicSettings)
@@ -52,12 +52,10 @@ class Settings(Section):
 
     @property
     def deprecated(self) -> tuple[str, ...]:
-        """A warning for each setting that was given by its old name."""
         return self._deprecated
 
     @property
     def sampling_limit(self) -> LimitSettings | None:
-        """The limit that `sampling.budget` sets."""
         budget = self.sampling.budget
         if budget is None:
             return None
@@ -73,17 +71,12 @@ class Settings(Section):
     def _across(self) -> Self:
         for name, metric in self.metrics.items():
             metric.find_class(name)
-        refuse(
-            [
-                *_topic_problems(self),
-                *_name_problems(self),
-                *(
-                    (f"metrics.{name}{path}", what)
-                    for name, metric in self.metrics.items()
-                    for path, what in _metric_problems(name, metric, self)
-                ),
-            ]
+        of_metrics = (
+            (f"metrics.{name}{path}", what)
+            for name, metric in self.metrics.items()
+            for path, what in _metric_problems(name, metric, self)
         )
+        refuse([*_topic_problems(self), *_name_problems(self), *of_metrics])
         return self
 
 
@@ -134,10 +127,8 @@ def _two_phase_problems(
     models = {one.name: one.model for one in settings.judge.endpoints}
     if cheap.endpoint not in models:
         known = f"those are {', '.join(models) or 'none'}"
-        yield (
-            ".two_phase.endpoint",
-            f"must name judge.endpoints ({known}), got {cheap.endpoint!r}; add it there",
-        )
+        what = f"must name judge.endpoints ({known}), got {cheap.endpoint!r}; add it there"
+        yield ".two_phase.endpoint", what
         return
     if settings.sampling.key == "record_key":
         what = "needs answers that are sampled one by one, which sampling.key: record_key does not do"
@@ -166,16 +157,8 @@ def _name_problems(settings: Settings) -> Iterator[tuple[str, str]]:
 def _topic_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     topics = settings.topics
     owners = {topics.task_topic(metric): f"the tasks of metric {metric}" for metric in settings.metrics}
-    for name in (
-        "anchors",
-        "evaluations",
-        "observations",
-        "monitor_state",
-        "budget",
-        "batch_tasks",
-        "batches",
-    ):
-        owners[getattr(topics, name)] = "an internal topic"
+    internal = ("anchors", "evaluations", "observations", "monitor_state", "budget", "batch_tasks", "batches")
+    owners |= {getattr(topics, name): "an internal topic" for name in internal}
     # Kafka refuses two topics that differ only in . and _ (they collide in its metrics).
     owners = {topic.replace(".", "_"): owner for topic, owner in owners.items()}
     for name in ("events", "scores", "dead_letters", "alerts", "labels"):
