@@ -38,8 +38,6 @@ Fact = TypeVar("Fact")
 
 
 class BrokerExaminer:
-    """Tests a cluster for some agents."""
-
     def __init__(
         self,
         settings: Settings,

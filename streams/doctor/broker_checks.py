@@ -27,10 +27,8 @@ LEAST_RETENTION_MS: Final = 24 * 3_600_000
 """Minimum retention of tasks, which wait while a judge is down."""
 MIN_MESSAGE_BYTES: Final = 32 * 1024
 """Enough for a result without evidence and for a dead letter without its value."""
-OUR_PROTOCOL: Final = "roundrobin"
-"""Partition assignment of workers; a group with another one would refuse them."""
-OUR_CLIENT: Final = "judgestream"
-"""Client id of workers; group members with another one would receive some of the records."""
+OUR_PROTOCOL: Final = "roundrobin"  # a group with another one would refuse the workers
+OUR_CLIENT: Final = "judgestream"  # members with another client id would receive some of the records
 _WORDS: Final[Mapping[Right, Operation]] = {Right.READ: "Read", Right.WRITE: "Write"}
 
 
@@ -130,7 +128,6 @@ def check_sessions(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[Find
 
 
 def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Iterator[Row]:
-    """Yield what an error means; the first that applies says it."""
     kafka, error, creates = settings.kafka, for_code(topic.error_code), settings.topics.create
     if error is UnknownTopicOrPartitionError:
         partitions = settings.topics.create_partitions
@@ -162,7 +159,6 @@ def duration(milliseconds: int) -> str:
 
 
 def largest_record(shown: Mapping[str, Mapping[str, str]], topic: str) -> int | None:
-    """Return the largest record that a topic accepts, if known."""
     return _number(shown.get(topic, {}).get("max.message.bytes"))
 
 
@@ -178,7 +174,6 @@ def acl_command(kafka: KafkaSettings, *operations: Operation, topic: str = "", g
 def check_topic_rights(
     topics: Iterable[TopicView], needs: Mapping[str, TopicUse], kafka: KafkaSettings
 ) -> list[Finding]:
-    """Return a finding for each missing topic right, and one with the rights granted."""
     usable = [topic for topic in topics if not topic.error_code]  # others are reported with the topic
     findings: list[Finding] = []
     granted: dict[str, list[str]] = {}
@@ -213,7 +208,6 @@ def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
 
 
 def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[Finding]:
-    """Check whether a worker can join its group."""
     clients = sorted(client for client in group.clients if client != OUR_CLIENT)
     others = f"clients {', '.join(clients)}" if clients else ""
     ours = group.protocol_type in {"", "consumer"} and group.protocol in {"", OUR_PROTOCOL}
@@ -242,7 +236,6 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
 
 
 def check_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:
-    """Warn of settings that the broker does not show."""
     findings = []
     for name, reason in hidden.items():
         what = f"its settings cannot be read ({reason}), so they are not checked"

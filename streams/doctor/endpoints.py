@@ -57,7 +57,6 @@ class Answer:
 
 
 def check_answer(answer: Answer) -> list[Finding]:
-    """Return what an endpoint's answer, or its absence, means."""
     endpoint, error, status, models = answer.endpoint, answer.error, answer.status, answer.models or ()
     host, url = urlsplit(endpoint.base_url).netloc, f"{endpoint.base_url}/models"
     key = "rejects the API key" if answer.has_key else "requires an API key, and none is set"

@@ -27,10 +27,8 @@ from streams.monitoring.watch import NOTABLE_FALL
 from streams.settings.tree import Settings
 
 RECORDS: Final = 100
-"""Number of newest records to check."""
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
 _TRACE_ID: Final = re.compile(rb"[0-9a-fA-F]{32}|.{16}", re.DOTALL)
-"""As 32 hexadecimal digits, or 16 bytes."""
 _MEAN: Final = 0.8
 _SPREAD: Final = 0.24
 """Usual mean and spread of judges' scores, on the scale [0, 1]."""
@@ -158,7 +156,6 @@ def _keys(settings: Settings, records: Sequence[Record], partitions: int) -> lis
 
 
 def _silent(topic: str, outcomes: Sequence[TrialOutcome]) -> list[Finding]:
-    """Warn of instrumentations without recorded content, each with how to enable it."""
     findings: list[Finding] = []
     for hint, count in Counter(hint for one in outcomes for hint in one.hints).items():
         family, _, remedy = hint.partition(": ")

@@ -18,16 +18,10 @@ from streams.settings.tree import Settings
 from streams.telemetry.logs import settings_masker
 
 AGAIN_SECONDS: Final = 1.0
-"""Pause between two runs with `--wait`."""
 
 
 class Examination:
-    """Tests everything that a worker needs. No topic, record or group is changed.
-
-    Args:
-        timeout_seconds: Time limit of each connection and reply; of verdicts, `judge.timeout_seconds`.
-        workers: Number of workers that share the work; None: the group's current members.
-    """
+    """Tests everything that a worker needs, and changes nothing; `workers` None: the group's members."""
 
     def __init__(
         self,
@@ -53,7 +47,6 @@ class Examination:
         self._mask = settings_masker(settings, env).mask
 
     async def run(self) -> Diagnosis:
-        """Run all checks once: those of broker and judge concurrently, reported in order."""
         broker, endpoints = await asyncio.gather(
             self._broker.examine(self._checks), self._endpoints.examine(self._checks)
         )
@@ -90,10 +83,7 @@ class Examination:
     async def run_until_well(
         self, wait_seconds: float, *, on_trouble: Callable[[Diagnosis, float], None] = lambda *_: None
     ) -> Diagnosis:
-        """Repeat until nothing fails, a failure is permanent, or the time is over (0: run once).
-
-        `on_trouble` is called before each repetition with the diagnosis and the seconds left.
-        """
+        """Repeat until nothing fails, a failure is permanent, or the time is over (0: run once)."""
         diagnosis = await self.run()
         # After the first run, so that a slow one is still repeated.
         deadline = time.monotonic() + wait_seconds

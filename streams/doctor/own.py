@@ -30,8 +30,7 @@ from streams.settings.tree import Settings
 from streams.telemetry.logs import SHORT_SECRET, short_secrets
 from streams.web.port import open_access
 
-SPARE_DESCRIPTORS: Final = 128
-"""File descriptors for broker connections, HTTP clients, files and the event loop."""
+SPARE_DESCRIPTORS: Final = 128  # for broker connections, HTTP clients, files and the event loop
 _LOOK_SECONDS: Final = 1.0
 
 
@@ -92,7 +91,6 @@ def _page_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
 
 
 def examine_packs(settings: Settings) -> list[Finding]:
-    """Check that each metric can be built, with its prompt pack."""
     findings = []
     for name, metric in settings.metrics.items():
         try:
@@ -113,7 +111,6 @@ def examine_packs(settings: Settings) -> list[Finding]:
 
 
 def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
-    """Warn of unknown prices and of a missing budget."""
     try:
         endpoints = judge_endpoints(settings.judge, env, settings.metrics)
         check_prices(settings.judge, endpoints, settings.sampling_limit)
@@ -168,7 +165,6 @@ def examine_process(settings: Settings, *, descriptors: int | None = None) -> li
 
 
 async def examine_port(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding]:
-    """Check whether the port is free, and who can reach it."""
     tls, host, findings = telemetry.tls, telemetry.host, [await _port(telemetry)]
     guarded = telemetry.basic_auth is not None or (tls is not None and tls.client_ca_file is not None)
     if is_loopback(host) and "KUBERNETES_SERVICE_HOST" in env:

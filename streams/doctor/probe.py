@@ -108,7 +108,6 @@ class KafkaProbe:
         )
 
     async def settings(self, node: Node, topics: Sequence[str]) -> Shown:
-        """Request a broker's settings and those of topics, as far as they are shown."""
         wanted = [(_TOPIC, name, list(TOPIC_SETTINGS)) for name in topics]
         wanted.append((_BROKER, str(node.node_id), [SHORTEST_SESSION, LONGEST_SESSION, AUTO_CREATE]))
         answer = await self._ask((node.host, node.port), DescribeConfigsRequest(wanted))
@@ -123,7 +122,6 @@ class KafkaProbe:
         return Shown(shown.pop("", {}), shown, hidden)
 
     async def group(self, at: tuple[str, int], group_id: str) -> GroupView:
-        """Request a group's description from its coordinator."""
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         while True:
             view = await self._group(at, group_id)

@@ -65,7 +65,6 @@ class AtScrape:
 
 
 def event_families(counts: Mapping[tuple[str, str], int]) -> Iterator[MetricFamily]:
-    """Yield the events by (outcome, reason)."""
     family = _family("judgestream_events_total")
     for labels, count in sorted(counts.items()):
         family.add_metric(labels, count)
@@ -73,7 +72,6 @@ def event_families(counts: Mapping[tuple[str, str], int]) -> Iterator[MetricFami
 
 
 def partition_families(states: Iterable[PartitionState], now: float) -> Iterator[MetricFamily]:
-    """Yield lag, progress and age of partitions."""
     lag, age = _family("judgestream_consumer_lag_records"), _family("judgestream_oldest_unfinished_seconds")
     finished = _family("judgestream_consumer_finished_records")
     for state in states:
@@ -89,7 +87,6 @@ def partition_families(states: Iterable[PartitionState], now: float) -> Iterator
 
 
 def series_families(prefix: str, gauges: Iterable[SeriesGauge]) -> Iterator[MetricFamily]:
-    """Yield gauges whose names follow a prefix."""
     families: dict[str, Any] = {}
     for gauge in gauges:
         if gauge.name not in families:

@@ -26,12 +26,7 @@ _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class Metrics:
-    """All metrics of one worker.
-
-    Args:
-        registry: The Prometheus registry; one per worker.
-        max_label_values: Maximum values of each.
-    """
+    """All metrics of one worker."""
 
     def __init__(
         self,
@@ -88,7 +83,6 @@ class Metrics:
                 self._families[key[0]].remove(*key[1:])
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
-        """Add to a counter of the catalogue."""
         self._child(name, *labels).inc(by)
 
     def set(self, name: str, *labels: str, to: float | Callable[[], float]) -> None:
@@ -103,7 +97,6 @@ class Metrics:
         *,
         count: int = 1,
     ) -> None:
-        """Count events read, with their outcome."""
         self._events[outcome, reason] += count
 
     def watch_skips(self, source: Callable[[], Mapping[str, int]]) -> None:
@@ -111,7 +104,6 @@ class Metrics:
         self._skips.append(source)
 
     def event_counts(self) -> Mapping[tuple[str, str], int]:
-        """Return the events by (outcome, reason)."""
         counts = Tally(self._events)
         for source in self._skips:
             for reason, skipped in source().items():
@@ -130,7 +122,6 @@ class Metrics:
         self.registry.register(AtScrape(lambda: partition_families(partitions(), now())))
 
     def watch_series(self, prefix: str, gauges: Callable[[], Iterable[SeriesGauge]]) -> None:
-        """Expose series that come and go, at each scrape."""
         self.registry.register(AtScrape(lambda: series_families(prefix, gauges())))
 
     def set_range(self, metric: str, lowest: float, highest: float) -> None:
@@ -142,7 +133,6 @@ class Metrics:
         self._child("judgestream_judge_call_seconds", endpoint, harmless(model), outcome).observe(seconds)
 
     def observe_result(self, result: Scored | Unscored | Failed) -> None:
-        """Record a written result."""
         metric = result.metric
         values = self._labels.values(result.labels)
         reason: str = result.reason if isinstance(result, Unscored) else ""

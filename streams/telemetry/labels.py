@@ -12,7 +12,6 @@ from typing import Final
 from streams.telemetry.catalogue import CATALOGUE, LABELS
 
 OTHER: Final = "other"
-"""Replaces all values of a label beyond its limit."""
 MAX_COMBINATIONS: Final = 1_000
 """Maximum combinations of event labels, because even bounded values multiply."""
 
@@ -48,9 +47,9 @@ class BoundedLabels:
     """Turns an event's labels into metric label values: bounded in number and safe to expose.
 
     Args:
-        max_values: Maximum values of each; at least 1. A more frequent value takes the place of a rare one.
-        max_combinations: Maximum combinations, the first ones seen; beyond that all labels are `OTHER`.
-        forget: Called with the place of a label and its shown value that gives way.
+        max_values: Of each label, at least 1.
+        max_combinations: The first ones seen; beyond that all labels are `OTHER`.
+        forget: Called with the place of a label and its shown value that gives way to a more frequent one.
     """
 
     def __init__(
@@ -86,10 +85,7 @@ class BoundedLabels:
 
 
 class _Places:
-    """The shown values of one label, and the most frequent others (Misra and Gries).
-
-    Values invented first must not hide the real ones for ever, and many must not add series without end.
-    """
+    """The shown values of one label, and the most frequent others (Misra and Gries)."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

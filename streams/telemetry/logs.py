@@ -24,22 +24,10 @@ from streams.settings.outputs import TelemetrySettings
 from streams.settings.tree import Settings
 
 # Their info lines report each fetch, join and seek; our own lines report what matters.
-_TALKATIVE = (
-    *(
-        "aiokafka",
-        "faust",
-        "mode",
-        "aiohttp",
-        "openai",
-        "httpx",
-        "httpcore",
-        "httpx2",
-        "httpcore2",
-        "asyncio",
-    ),
-    # Faust logs start and stop of each service under the names of our subclasses.
-    *(f"streams.kafka.{name}" for name in ("app", "consumer", "consumer_thread", "producer")),
-)
+_TALKATIVE = ["aiohttp", "aiokafka", "asyncio", "faust", "mode"]
+_TALKATIVE += ["httpcore", "httpcore2", "httpx", "httpx2", "openai"]
+# Faust logs start and stop of each service under the names of our subclasses.
+_TALKATIVE += [f"streams.kafka.{name}" for name in ("app", "consumer", "consumer_thread", "producer")]
 # At level debug these log whole requests and records, including logins and event texts.
 _INDISCREET = ("aiokafka.conn", "aiokafka.producer.producer")
 
@@ -52,7 +40,6 @@ EVERY_SECONDS: Final = 60.0
 VARIANTS: Final = 20
 """Own lines with the same event and different fields that are logged per `EVERY_SECONDS`."""
 MOST_MESSAGES: Final = 1_000
-"""Maximum number of messages tracked."""
 MAX_FRAMES: Final = 12
 _VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
 _TEMPLATE_CHARS: Final = 200
@@ -110,9 +97,7 @@ def set_up_logs(
 
 
 def _escaped(text: str) -> str:
-    """Keep foreign text from forging lines or steering the terminal: line ends and controls are escaped."""
-    if text.isprintable():
-        return text
+    """Keep foreign text from forging lines or steering the terminal."""
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape", "surrogatepass").decode("ascii")
         for sign in text
@@ -135,20 +120,13 @@ def _mask(masker: Masker, _logger: Any, _name: str, line: Any) -> Any:
 
 
 def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
-    """Return a masker of all secrets named in the settings that can be read, as a second defence.
-
-    Our own code puts no secret into a text; this also covers texts of others, such as a library's debug line
-    or an endpoint that echoes its request.
-    """
+    """Return a masker of all readable secrets, also for texts of others, such as a library's debug line."""
     named = [secret for _, secret in secrets_of(settings, env)]
     return Masker({*named, env.get("OPENAI_API_KEY", "").strip()})
 
 
 def short_secrets(settings: Settings, env: Mapping[str, str]) -> list[str]:
-    """Return the settings whose secret is too short to redact: ordinary words would be redacted, too.
-
-    They cause a warning, not an error: a key such as "none" for a judge of your own is no secret.
-    """
+    """Return the settings with a secret too short to redact, such as the key "none" of your own judge."""
     return [path for path, secret in secrets_of(settings, env) if 0 < len(secret) < MIN_CHARS]
 
 
@@ -175,11 +153,7 @@ class _Message:
 class Repeats(logging.Filter):
     """A filter: a repeated message is logged at first, then once a minute with the number held back.
 
-    A broker that is unavailable for a minute makes its clients write tens of thousands of equal lines. Own
-    lines are identified by event and fields, others by template.
-
-    Args:
-        now: The monotonic clock, in seconds.
+    A broker that is unavailable for a minute makes its clients write tens of thousands of equal lines.
     """
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
@@ -189,7 +163,6 @@ class Repeats(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to log a line; add the number of suppressed ones to it."""
         if record.levelno <= logging.DEBUG:
             return True
         with self._lock:
@@ -231,7 +204,6 @@ def _keys(record: logging.LogRecord) -> tuple[tuple[Hashable, int], ...]:
 
 
 def _add(record: logging.LogRecord, **numbers: int) -> None:
-    """Add fields to a line."""
     message: Any = record.msg
     if isinstance(message, dict):
         record.msg = {**message, **numbers}

@@ -33,11 +33,7 @@ class HealthReport:
 
 
 class Health:
-    """Checks the parts of one worker.
-
-    Args:
-        now: The monotonic clock, in seconds.
-    """
+    """Checks the parts of one worker; `now` is the monotonic clock, in seconds."""
 
     def __init__(self, worker: Worker, now: Callable[[], float] = time.monotonic) -> None:
         self._worker = worker

@@ -26,25 +26,19 @@ from streams.worker.worker import Worker
 _log = structlog.stdlib.get_logger(__name__)
 
 STOP_SECONDS: Final = 20.0
-"""Shutdown timeout of the records in flight; longer if judge calls may take longer."""
+"""Shutdown timeout of the records in flight, unless judge calls may take longer."""
 LONGEST_STOP_SECONDS: Final = 120.0
-"""Upper limit of that timeout."""
 CLOSE_SECONDS: Final = 15.0
 """Timeout of leaving the group and flushing."""
 
 
 def stop_seconds(settings: Settings) -> float:
-    """Return the shutdown timeout of the records in flight; the chart's grace period is derived from it.
-
-    It covers a judge call, because a cancelled call is paid for and then repeated.
-    """
+    """Return the time for records in flight; a cancelled judge call would be paid for and then repeated."""
     return max(STOP_SECONDS, min(settings.judge.timeout_seconds + 5, LONGEST_STOP_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running worker."""
-
     url: str
     group_id: str
     agents: tuple[AgentName, ...]
@@ -117,7 +111,6 @@ async def run_worker(
 
 
 def _tell_start(settings: Settings, group_id: str, agents: Sequence[AgentName]) -> None:
-    """Log brokers, topics, consumer group and sampling rates, a line each."""
     kafka, topics = settings.kafka, settings.topics
     _log.info("broker", bootstrap_servers=kafka.bootstrap_servers, security=kafka.security.protocol)
     _log.info(
@@ -147,7 +140,6 @@ def _tell_ready(running: Running, on_ready: Callable[[Running], None] | None) ->
 async def _serve(
     worker: Worker, stop: asyncio.Event, ready: Callable[[], None], finish_seconds: float
 ) -> None:
-    """Run the application until a stop or a crash, and end it in order."""
     app = worker.app
     asked = asyncio.create_task(stop.wait())
     crashed = asyncio.create_task(app._crashed.wait())  # noqa: SLF001 - mode has no public way to wait for it
@@ -197,7 +189,7 @@ async def _close(worker: Worker, starting: asyncio.Task[Any], reason: str, finis
 
 
 async def _ended_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Run a coroutine unless `stop` is set first; return whether it completed."""
+    """Return whether a coroutine completed before `stop` was set."""
     working = asyncio.create_task(work)
     asked = asyncio.create_task(stop.wait())
     try:

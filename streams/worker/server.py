@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _log = structlog.stdlib.get_logger(__name__)
 
 _ASSETS: Final = {"/": "status.html", "/status.js": "status.js"}
-_FAR_PATHS: Final = frozenset({"/metrics"})
 _UNGUARDED: Final = (
     "answer texts are not shown: set telemetry.basic_auth, telemetry.tls with client_ca_file, or "
     "telemetry.host 127.0.0.1\n"
@@ -40,19 +39,14 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     explorer: Explorer | None = None,
 ) -> Port:
-    """Serve one worker's state, read-only: every method but GET and HEAD is rejected.
-
-    Args:
-        auth: Requires user and password; None for no login.
-        explorer: Shows the verdict store; None without a store.
-    """
+    """Serve one worker's state, read-only: every method but GET and HEAD is rejected."""
     port = Port(
         setting="telemetry.port",
         host=telemetry.host,
         port=telemetry.port,
         auth=auth,
         tls=tls,
-        far_paths=_FAR_PATHS if telemetry.page == "loopback" else None,
+        far_paths={"/metrics"} if telemetry.page == "loopback" else None,
     )
     app = port.application()
     app.router.add_get("/metrics", partial(_metrics, registry, set()))

@@ -58,7 +58,6 @@ class Point:
 
 
 def _lines_of(snapshot: MonitorSnapshot) -> dict[str, tuple[float, float, float]]:
-    """Return the means of the whole traffic."""
     whole = [(one.key, recent) for one in snapshot.series if not one.key.labels and (recent := one.recent)]
     return {
         f"{key.metric} {key.fingerprint}": (round(one.mean, 4), round(one.low, 4), round(one.high, 4))
@@ -67,18 +66,13 @@ def _lines_of(snapshot: MonitorSnapshot) -> dict[str, tuple[float, float, float]
 
 
 class History:
-    """Points at equal intervals.
-
-    If it is full, half of the points are dropped and the interval doubles, up to the longest interval; then
-    the oldest point is dropped.
-    """
+    """Points at equal intervals. When full, the interval doubles, up to a limit; then the oldest goes."""
 
     def __init__(self) -> None:
         self._points: list[Point] = []
         self.step_seconds = STEP_SECONDS
 
     def add(self, point: Point) -> None:
-        """Add a point, unless the interval has not passed."""
         if self._points and point.at - self._points[-1].at < self.step_seconds * 0.9:
             return
         self._points.append(point)
@@ -153,7 +147,6 @@ class Status:
         return dict(outcomes)
 
     async def remember(self) -> None:
-        """Add a point to the history every few seconds."""
         while True:
             lag = sum(state.lag_records or 0 for state in self._worker.partitions())
             lines = _lines_of(self._worker.snapshot())

@@ -61,7 +61,7 @@ SHORT_LIMIT: Final = BufferLimit(records=2_000, bytes=BUFFER_BYTES)
 
 
 class Worker:
-    """The shared parts of one worker; `streams.worker.agents` adds the agents. Arguments: as `run_worker`."""
+    """The shared parts of one worker; `streams.worker.agents` adds the agents."""
 
     def __init__(
         self,
@@ -105,13 +105,10 @@ class Worker:
         self.troubles: list[Callable[[], Iterable[str]]] = [self._kafka_troubles]
         """Return a message for each dependency, but the judge, that fails at present."""
         self.pool: EndpointPool | None = None
-        """The judge's endpoints; None without the judge agent."""
         self.monitors: PartitionMonitors | None = None
-        """Holds the monitors of the owned partitions; None without the monitor agent."""
         self.leasing: Leasing | None = None
-        """Shares the budget with the other workers; None without one."""
+        """Shares the budget with the other workers."""
         self.store: StoreAgent | None = None
-        """Writes the verdict store; None without the store agent."""
         self.citations = CitationWatch(with_option("citation_pattern"))
         self.health = Health(self)
         self.status = Status(self)
@@ -119,7 +116,6 @@ class Worker:
         self.metrics.watch_partitions(self.partitions, time.time)
 
     def _rates(self) -> Rates | None:
-        """Return the rates of `sampling.budget`; None without it, or for agents that have no part in it."""
         limit = self.settings.sampling_limit
         if limit is None or set(AGENTS).isdisjoint(self.agents):
             return None
@@ -192,7 +188,6 @@ class Worker:
             self.store.suspect()
 
     def consumer(self) -> Consumer | None:
-        """Return the consumer; None before the application has created it."""
         consumer: Consumer | None = self.app._consumer  # noqa: SLF001 - the property would create one
         return consumer
 
@@ -213,7 +208,6 @@ class Worker:
         return tuple(one.beyond(self.patience.get(one.topic, 0.0), now) for one in found)
 
     def loop(self) -> Consumer | StoreAgent | None:
-        """Return the reading loop: the group's consumer, or the store if it runs alone."""
         return self.store if self.agents == ("store",) else self.consumer()
 
     @property
