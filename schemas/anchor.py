@@ -5,7 +5,7 @@ A record without a value removes its anchor.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -20,14 +20,12 @@ class Anchor(Message):
     """An answer that is judged again and again, to tell whether the judge has changed."""
 
     schema_version: Literal[1] = 1
-    anchor_id: str = Field(
-        pattern=r"^[0-9a-f]{32}$", description="Hash of the answer and the metric; the record's key."
-    )
+    anchor_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="The key: hash of answer and metric.")
     metric: MetricName
     task: JudgeTask = Field(description="The task; its texts are redacted.")
     evaluator: Evaluator = Field(description="That of the first judgements; another one makes them void.")
-    scores: Annotated[tuple[float, ...], Field(min_length=FIRST_JUDGEMENTS, max_length=FIRST_JUDGEMENTS)] = (
-        Field(description="The scores of the first judgements.")
+    scores: tuple[float, ...] = Field(
+        min_length=FIRST_JUDGEMENTS, max_length=FIRST_JUDGEMENTS, description="Of the first judgements."
     )
     human_score: float | None = Field(default=None, description="A person's score; None: it has none.")
     known_bad: bool = Field(

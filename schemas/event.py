@@ -44,9 +44,7 @@ class ChatMessage(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    role: str = Field(
-        min_length=1, max_length=MAX_ROLE_CHARS, description="system, user, assistant, tool, ..."
-    )
+    role: str = Field(min_length=1, max_length=MAX_ROLE_CHARS, description="user, assistant, tool, ...")
     content: str = Field(description="Its text; empty if it only calls tools.")
 
 
@@ -121,9 +119,7 @@ class QAEvent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     event_id: EventId = Field(description="Identifies the answer; a repeated id is the same answer.")
-    occurred_at: Timestamp | None = Field(
-        default=None, description="Time of the answer (RFC 3339); default: the record's timestamp."
-    )
+    occurred_at: Timestamp | None = Field(default=None, description="RFC 3339; default: the record's time.")
     question: str = Field(description="The user's question.")
     answer: str = Field(description="The product's answer.")
     reference: str | None = Field(default=None, description="A known good answer (for coverage).")
@@ -139,29 +135,21 @@ class QAEvent(BaseModel):
     span_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{16}$", description="W3C span id.")
     tracestate: str | None = Field(default=None, max_length=512, description="W3C tracestate.")
     messages: Annotated[_Messages | None, _Passed] = Field(
-        default=None,
-        description="The conversation, including the answer; ignored unless it is a list of role and "
-        "content.",
+        default=None, description="The conversation with the answer; ignored unless of role and content."
     )
     tool_calls: Annotated[_ToolCalls | None, _Passed] = Field(
         default=None, description="The tool calls, in order; ignored like `messages` if of another shape."
     )
     other_answer: Annotated[str | None, _Passed] = Field(
-        default=None,
-        description="Another answer to the same question, such as a shadow model's (for pairwise metrics).",
+        default=None, description="Another answer, such as a shadow model's (for pairwise metrics)."
     )
     fields: Annotated[_Fields | None, _Passed] = Field(
-        default=None,
-        description="Further named texts for prompt packs; filled by ingest.mapping as `fields.<name>`.",
+        default=None, description="Named texts for prompt packs; ingest.mapping: `fields.<name>`."
     )
     conversation_id: Annotated[_ConversationId | None, _Passed] = Field(
         default=None, description="The conversation of the answer."
     )
     sampling_probability: Annotated[_Probability | None, _Passed] = Field(
-        default=None,
-        description="Probability with which the producer kept this event, if it sends a sample "
-        "(sampling.upstream).",
+        default=None, description="With which the producer kept it, if it samples (sampling.upstream)."
     )
-    labels: Labels = Field(
-        default_factory=dict, description="Short strings to group by: app, tenant, model, prompt_version, ..."
-    )
+    labels: Labels = Field(default_factory=dict, description="Short texts to group by: app, model, ...")
