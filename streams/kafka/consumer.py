@@ -360,4 +360,4 @@ class Consumer(driver.Consumer):
             self._parked[tp] = records[index + 1 :]
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Do nothing: `streams.worker.health` checks liveness from `last_turn`."""
+        """Do nothing: `streams.worker.server` checks liveness from `last_turn`."""

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from schemas.base import LabelName, LabelValue, MetricName
 from streams.settings.addresses import has_web_scheme, web_address
-from streams.settings.base import FilePath, Secret, Section
-from streams.settings.kinds import KindSection
+from streams.settings.base import FilePath, KindSection, Secret, Section
 
 DEFAULT_LABELS: Final = ("app", "model")
 """Labels that most products have; the shipped dashboards group by them."""

@@ -17,8 +17,7 @@ import structlog
 from judge.text.printable import cause_of
 from schemas import Failed, Result, Unscored
 from streams.kafka.output import Output
-from streams.settings.base import Secret
-from streams.settings.kinds import Configured, KindSection
+from streams.settings.base import Configured, KindSection, Secret
 from streams.settings.outputs import SinkSettings, WebSinkSettings
 from streams.settings.tree import Settings
 

@@ -41,7 +41,7 @@ from streams.settings.tree import Settings
 from streams.telemetry.exposition import PartitionState
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.logs import settings_masker
-from streams.worker.health import Health
+from streams.worker.server import Health
 from streams.worker.status import Status
 
 if TYPE_CHECKING:

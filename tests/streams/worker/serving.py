@@ -11,8 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from streams.settings.outputs import TelemetrySettings
 from streams.settings.tree import Settings
-from streams.worker.health import Health
-from streams.worker.server import serve
+from streams.worker.server import Health, serve
 
 
 def idle_worker(**parts: Any) -> Any:

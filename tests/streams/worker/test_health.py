@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from judge.endpoints.options import EndpointState
 from streams.telemetry.instruments import Metrics
-from streams.worker.health import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, TOLD_FOR, Health
+from streams.worker.server import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, TOLD_FOR, Health
 from streams.worker.status import LONGEST_STEP_SECONDS, MAX_POINTS, STEP_SECONDS, History, Point, totals_of
 from tests.streams.worker.serving import idle_worker
 
