@@ -184,13 +184,7 @@ def _add_batches(
     for endpoint, one in zip(pool.endpoints, endpoints, strict=True):
         chat, options = endpoint.options.chat, batch_options(one, settings.judge)
         if options is not None and isinstance(chat, OpenAIChat):
-            lane = endpoint.lane = BatchLane(
-                chat,
-                options,
-                log,
-                observer=watch,
-                hurried=worker.is_suspicious,
-            )
+            lane = endpoint.lane = BatchLane(chat, options, log, observer=watch, hurried=worker.is_suspicious)
             log.lanes.append(lane)
             worker.beside.append(partial(lane.run, lambda: worker.is_assigned))
             worker.metrics.set("judgestream_judge_batch_requests", one.name, to=lane.waiting)

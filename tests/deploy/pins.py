@@ -14,7 +14,6 @@ _RUNTIME = ROOT / "requirements" / "runtime.txt"
 
 
 def pinned(python: tuple[int, int] = sys.version_info[:2]) -> dict[str, str]:
-    """The versions by canonical package name, on Linux."""
     target = {
         "sys_platform": "linux",
         "python_version": f"{python[0]}.{python[1]}",

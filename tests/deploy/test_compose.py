@@ -58,7 +58,6 @@ def test_secrets_come_from_the_environment(services: Services) -> None:
 
 
 def test_every_mounted_file_exists(services: Services) -> None:
-    """Every mounted file exists and is read-only; a missing one would become a folder."""
     mounts = [volume.split(":") for service in services.values() for volume in service.get("volumes", ())]
     sources = [parts[0] for parts in mounts if parts[0].startswith("./")]
     assert sources
@@ -67,7 +66,6 @@ def test_every_mounted_file_exists(services: Services) -> None:
 
 
 def test_the_settings_name_the_other_services(services: Services) -> None:
-    """The worker uses Kafka's inner listener, and Prometheus scrapes the worker's port."""
     settings = load_settings(_FOLDER / "judgestream.yaml", {})
     listeners = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert f"INSIDE://{settings.kafka.bootstrap_servers}" in listeners.split(",")
@@ -79,7 +77,6 @@ def test_the_settings_name_the_other_services(services: Services) -> None:
 
 
 def test_without_any_variable_the_offline_judge_judges(services: Services) -> None:
-    """The default address, port and model are those of the offline judge; a key alone changes none."""
     environment = services["worker"]["environment"]
     defaults = {name: re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value) for name, value in environment.items()}
     (endpoint,) = default_endpoints({**defaults, "OPENAI_API_KEY": "a key that lies around"})
@@ -90,7 +87,6 @@ def test_without_any_variable_the_offline_judge_judges(services: Services) -> No
 
 
 def test_the_home_dashboard_and_the_data_source_exist(services: Services) -> None:
-    """Grafana opens with Quality, and its dashboards have a Prometheus."""
     home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     (provider,) = _yaml(_FOLDER / "grafana" / "dashboards" / "judgestream.yaml")["providers"]
     folder = provider["options"]["path"]

@@ -23,7 +23,6 @@ from tests.toolbox import ended, run
 @pytest.mark.tools
 @pytest.mark.timeout(300)
 def test_it_lists_exactly_the_pinned_packages() -> None:
-    """Every package is listed with version and licence; the tool validates the format."""
     run("make", "sbom", cwd=ROOT)
     document = json.loads((ROOT / "dist" / "judgestream.cdx.json").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -72,7 +71,6 @@ def audited(folder: Path, *packages: dict[str, Any], files: int = 1) -> subproce
 
 
 def test_a_known_vulnerability_fails_and_none_passes(tmp_path: Path) -> None:
-    """A vulnerability fails with package, version, id and fixed version."""
     done = audited(tmp_path, FINE, files=2)
     assert (done.returncode, done.stderr) == (0, "")
     told = [f"{number}.txt: 1 packages, 0 with known vulnerabilities" for number in range(2)]
@@ -84,7 +82,6 @@ def test_a_known_vulnerability_fails_and_none_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packages", [[UNKNOWN], [FINE, UNKNOWN], []])
 def test_no_answer_is_no_pass(packages: list[dict[str, Any]], tmp_path: Path) -> None:
-    """An unaudited package, or no package at all, exits with 3."""
     done = audited(tmp_path, *packages)
     assert done.returncode == 3
     assert "not audited: the vulnerability service said nothing about" in done.stderr

@@ -26,12 +26,7 @@ INTERVAL = "the mean of the last hour is 1.30 (95% interval 1.03 to 2.85)"
 EXPLORER = "https://quality.example.com/explore/incident/latest?metric=relevance"
 RUNBOOK = "https://judgestream.github.io/judgestream/latest/alerts.html#judgestreamdrop"
 TOLD = f"The baseline is 4.47; {INTERVAL}."
-LABELS = {
-    "alertname": "JudgestreamDrop",
-    "severity": "critical",
-    "metric": "relevance",
-    "job": "judgestream",
-}
+LABELS = {"alertname": "JudgestreamDrop", "severity": "critical", "metric": "relevance", "job": "judgestream"}
 ALERT = {
     "labels": LABELS,
     "annotations": {"summary": SUMMARY, "description": TOLD, "runbook_url": RUNBOOK, "explorer": EXPLORER},
@@ -42,7 +37,6 @@ TEXT = f"{SUMMARY}\n{TOLD}\nSince 2026-11-22 01:30 UTC.\nAnswers and cause: {EXP
 
 
 def _here(folder: Path, url: str) -> Path:
-    """Copy the shipped files with loopback receivers and without waits."""
     shutil.copy(FOLDER / "judgestream.tmpl", folder)
     text = (FOLDER / "alertmanager.yml").read_text(encoding="utf-8")
     for name in ("slack", "teams"):
@@ -58,7 +52,6 @@ def _here(folder: Path, url: str) -> Path:
 
 
 async def _alertmanager(stack: AsyncExitStack, folder: Path, receivers: str) -> tuple[ClientSession, str]:
-    """Run Alertmanager with the shipped configuration; returns a session and its address."""
     (port,) = free_ports(1)
     at = f"http://127.0.0.1:{port}"
     places = (f"--config.file={_here(folder, receivers)}", f"--storage.path={folder}")

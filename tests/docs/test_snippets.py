@@ -118,7 +118,6 @@ def test_the_sampling_budget_of_the_page_is_valid(tmp_path: Path) -> None:
 
 
 def test_the_unit_fits_the_program_and_the_page() -> None:
-    """The unit has the paths of the page, stops later than a worker needs, and ends on invalid settings."""
     lines = [line for line in UNIT.read_text(encoding="utf-8").splitlines() if re.match(r"\w+=", line)]
     unit = dict(line.split("=", 1) for line in lines)
     assert (
@@ -136,7 +135,6 @@ def test_the_unit_fits_the_program_and_the_page() -> None:
 
 @pytest.mark.tools
 def test_systemd_takes_the_unit_and_rates_its_exposure_as_documented(tmp_path: Path) -> None:
-    """It verifies the unit without a warning; the exposure is at most 1.2 of 10."""
     text = UNIT.read_text(encoding="utf-8")
     unit, analyze = tmp_path / UNIT.name, tool("systemd-analyze")
     unit.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE))
@@ -152,7 +150,6 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def test_the_settings_of_the_judge_page_are_valid() -> None:
-    """The examples of the page are valid; that of the lane has the defaults."""
     valid = [JudgeSettings.model_validate(yaml.safe_load(block)["judge"]) for block in blocks(PAGE, "yaml")]
     assert valid[0].budget.when_spent == "defer"
     assert valid[1].endpoints[0].lane == LaneSettings(batch=BatchSettings())
@@ -232,7 +229,6 @@ def test_the_labels_of_the_function_are_on_its_scale() -> None:
 
 @pytest.mark.usefixtures("acme", "no_endpoint")
 def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """The program runs its function in a child process, without an endpoint."""
     # A longer time limit for busy machines.
     exec(PYTHON[1].replace('"rude"]', '"rude"], seconds=60'), {})  # noqa: S102 - the page's own words
     assert capsys.readouterr().out == "scored scored\n"
@@ -240,7 +236,6 @@ def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_mypy_takes_the_snippets(tmp_path: Path) -> None:
-    """The snippets pass mypy --strict in a coroutine; `events` and `frame` are the reader's."""
     shown = [block for page in ("README.md", "docs/library.md") for block in blocks(page, "python")]
     snippets = [block for block in shown if block.startswith("from judge ")]
     assert len(snippets) == 3
@@ -255,7 +250,6 @@ def test_mypy_takes_the_snippets(tmp_path: Path) -> None:
 def test_the_page_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Each command ends with exit code 0 and writes its files; the limit for CI stops a worse mean."""
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "files.md"
     answers, people = blocks(page, "csv")

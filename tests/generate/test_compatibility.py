@@ -84,7 +84,6 @@ def test_a_change_that_breaks_a_reader_is_named(
 
 
 def test_a_vanished_optional_field_is_named() -> None:
-    """A removed optional field is reported, because consumers may use it."""
     changed = copy.deepcopy(json_schema("result"))
     del changed["$defs"]["Scored"]["properties"]["score_exact"]
     assert vanished(released=json_schema("result"), current=changed) == ["$.score_exact"]
@@ -102,7 +101,6 @@ def test_a_new_field_is_compatible() -> None:
 
 
 def _examples(kind: str) -> list[tuple[str, str]]:
-    """The message and the text of each example."""
     files = sorted(EXAMPLES.glob(f"*/{kind}/*.json"))
     return [(file.parent.parent.name, file.read_text(encoding="utf-8")) for file in files]
 

@@ -40,7 +40,6 @@ def test_every_section_has_an_example_that_is_read(section: str) -> None:
 
 
 def test_defaults_and_bounds_are_those_of_the_models() -> None:
-    """Three rows, written by hand, are on the page."""
     page = settings_page.page()
     assert "| `sampling.default_rate` | number, from 0 to 1 | `1.0` |" in page
     assert "| `judge.endpoints[].name` | text | `required` |" in page
@@ -198,7 +197,6 @@ def test_different_missing_and_surplus_files_are_stale(tmp_path: Path) -> None:
 def test_check_names_the_remedy_and_write_applies_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--check` fails with the command to run; `--write` repairs files and creates folders."""
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     monkeypatch.setattr(generate, "FOLDERS", ())
     monkeypatch.setattr(generate, "GENERATORS", (lambda: {tmp_path / "deep" / "page.md": "text"},))

@@ -37,7 +37,6 @@ def schema() -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def render(*arguments: str) -> str:
-    """Render the chart as text, tests and hooks included."""
     return run(tool("helm"), "template", RELEASE, CHART, "--namespace", NAMESPACE, *arguments)
 
 
@@ -61,7 +60,6 @@ def of_kind(documents: list[Manifest], kind: str, component: str | None = None) 
 
 
 def pods(documents: list[Manifest]) -> dict[str, dict[str, Any]]:
-    """The pod specs of all objects with one, by kind and name."""
     found = {}
     for document in documents:
         name = f"{document['kind']}/{document['metadata']['name']}"

@@ -25,11 +25,9 @@ class Cluster:
     kubeconfig: Path
 
     def kubectl(self, *arguments: str | Path) -> str:
-        """Run kubectl; fails with its output if it fails."""
         return run(tool("kubectl"), "--kubeconfig", self.kubeconfig, *arguments)
 
     def helm(self, *arguments: str | Path) -> str:
-        """Run Helm; fails with its output if it fails."""
         return run(tool("helm"), "--kubeconfig", self.kubeconfig, *arguments)
 
 

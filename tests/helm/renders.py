@@ -61,7 +61,6 @@ def _without_files(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write all golden renders and remove stale ones."""
     wanted = {golden(values): text_of(values) for values in CI_VALUES}
     for path, text in wanted.items():
         path.write_text(text, encoding="utf-8")

@@ -34,8 +34,6 @@ Case = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A rendered chart: text by template, or Helm's error."""
-
     texts: Mapping[str, str]
     error: str = ""
 
@@ -45,7 +43,6 @@ class Rendered:
 
 
 def cases() -> Iterator[tuple[str, Case]]:
-    """Read all cases of all suites, each with its name."""
     for file in sorted(SUITES.glob("*_test.yaml")):
         suite = load(file)
         unknown = suite.keys() - {"suite", "templates", "tests"}
@@ -103,7 +100,6 @@ def _render(files: tuple[str, ...], values: str) -> Rendered:
 
 
 def broken(case: Case) -> list[str]:
-    """The assertions of a case that fail."""
     files = tuple(Path(file).name for file in case.get("values", ()))
     rendered = _render(files, json.dumps(nested(case.get("set", {}))))
     failed = []

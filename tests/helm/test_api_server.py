@@ -70,7 +70,6 @@ def test_the_server_accepts_install_and_upgrade(server: Cluster, values: Path, t
 
 
 def _without_place(documents: list[Manifest]) -> list[Manifest]:
-    """Remove the namespaces, which do not exist here."""
     for document in documents:
         document["metadata"].pop("namespace", None)
     return documents
@@ -132,7 +131,6 @@ def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> N
 
 
 def test_restricted_namespaces_admit_every_pod(server: Cluster, tmp_path: Path) -> None:
-    """A namespace with the `restricted` standard admits every pod and refuses a privileged container."""
     server.kubectl("create", "namespace", "restricted")
     server.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
     server.kubectl("create", "priorityclass", "background", "--value=-10")

@@ -89,7 +89,6 @@ def test_several_versions_of_kubernetes_accept_every_field(version: str) -> None
     ],
 )  # fmt: skip
 def test_helm_checks_the_version_and_the_values_schema(given: str, said: str) -> None:
-    """The message names the place and never a secret."""
     done = ended(tool("helm"), "template", "one", CHART, given)
     assert done.returncode != 0
     assert said in done.stderr
@@ -100,7 +99,6 @@ def test_helm_checks_the_version_and_the_values_schema(given: str, said: str) ->
 
 
 def _settings_file(documents: list[Manifest], folder: Path) -> Path:
-    """Write settings and prompt packs as the pod mounts them."""
     (deployment, *_) = workers(documents)
     sources = deployment["spec"]["template"]["spec"]["volumes"][0]["projected"]["sources"]
     maps = {one["metadata"]["name"]: one["data"] for one in of_kind(documents, "ConfigMap")}
@@ -126,7 +124,6 @@ Reply with JSON only: {"score": 3, "justification": "one sentence"}
 
 @each_values
 def test_judgestream_accepts_the_settings(values: Path, tmp_path: Path) -> None:
-    """The rendered settings equal the given ones and are valid."""
     documents = rendered(values)
     file = _settings_file(documents, tmp_path)
     given = (load(values) or {}).get("config", {})
@@ -163,8 +160,6 @@ def _named(node: Any, ending: str) -> list[str]:
 
 
 def test_a_change_of_settings_or_prompts_rolls_the_pods_and_nothing_else_does() -> None:
-    """The checksum depends on settings and prompt packs alone."""
-
     def checksum(*arguments: str) -> str:
         (one,) = workers(manifests(*arguments))
         found: str = one["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
@@ -181,7 +176,6 @@ def test_a_change_of_settings_or_prompts_rolls_the_pods_and_nothing_else_does() 
 
 
 def _documented() -> list[tuple[str, str]]:
-    """The values files in the documentation."""
     found = []
     for page in (CHART / "README.md", CHART.parent / "docs" / "deploy.md"):
         shown = [block for block in blocks(page, "yaml") if block.startswith("# values.yaml\n")]
@@ -195,10 +189,6 @@ def _documented() -> list[tuple[str, str]]:
 def test_documented_values_install(
     page: str, values: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The values in README and docs/deploy.md render, and their settings are valid.
-
-    Objects have the names that the page's commands use.
-    """
     file = tmp_path / "values.yaml"
     file.write_text(values, encoding="utf-8")
     documents = manifests("--values", str(file))
@@ -266,7 +256,6 @@ def test_rules_and_dashboards_arrive_as_they_are() -> None:
 
 
 def test_all_workers_of_a_release_are_read_once() -> None:
-    """The ServiceMonitor selects one Service, which selects exactly the worker pods."""
     documents = manifests(
         "--values", str(FULL), "--set", "podMonitor.enabled=false,serviceMonitor.enabled=true"
     )
@@ -314,7 +303,6 @@ def test_triggers_ask_for_the_groups_and_topics_of_the_workers(tmp_path: Path) -
 
 
 def test_the_package_holds_the_chart_alone(tmp_path: Path) -> None:
-    """The package has the chart without tests and renders like the folder."""
     run(tool("helm"), "package", CHART, "--destination", tmp_path)
     (archive,) = tmp_path.glob("*.tgz")
     with tarfile.open(archive) as opened:

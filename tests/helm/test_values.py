@@ -58,7 +58,6 @@ def _resolve(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _objects(node: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, bool]]:
-    """The objects of the schema: path, and whether it is closed."""
     node = _resolve(node)
     if node.get("type") != "object":
         return
@@ -69,7 +68,6 @@ def _objects(node: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, bo
 
 
 def _disagreements(node: Mapping[str, Any], values: Any, above: str = "") -> Iterator[str]:
-    """Keys that only the schema or only the values have, in closed objects."""
     node = _resolve(node)
     if node.get("additionalProperties") is not False or not isinstance(values, Mapping) or above == "config":
         return
@@ -128,7 +126,6 @@ def test_what_variables_may_set_is_not_required_of_the_values() -> None:
 
 
 def test_a_secret_by_value_is_refused() -> None:
-    """A secret setting in the values is refused, because a ConfigMap is readable; a reference is accepted."""
     assert {"kafka.security.password", "judge.endpoints.api_key"} <= set(_SECRETS)
     for path in _SECRETS:
         config = nested({path: "hunter2"})
@@ -214,33 +211,24 @@ def test_all_suites_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "about", "holding"),
+    ("word", "about"),
     [
-        ("equal", {"path": "spec.list[0].a", "value": 1}, True),
-        ("equal", {"path": "spec.list[0].a", "value": 2}, False),
-        ("equal", {"path": "spec.none.a", "value": 1}, False),
-        ("isNull", {"path": "spec.none"}, True),
-        ("isNull", {"path": "spec.text"}, False),
-        ("lengthEqual", {"path": "spec.list", "count": 2}, True),
-        ("lengthEqual", {"path": "spec.list", "count": 1}, False),
-        ("matchRegex", {"path": 'spec["text"]', "pattern": "^one"}, True),
-        ("matchRegex", {"path": "spec.text", "pattern": "^two"}, False),
-        ("notMatchRegex", {"path": "spec.text", "pattern": "^one"}, False),
-        ("contains", {"path": "spec.list", "content": 3}, True),
-        ("contains", {"path": "spec.list", "content": {"a": 1}}, False),
-        ("contains", {"path": "spec.list", "content": {"a": 1}, "any": True}, True),
-        ("notContains", {"path": "spec.list", "content": 3}, False),
-        ("notContains", {"path": "spec.list", "content": 4}, True),
-        ("hasDocuments", {"count": 1}, True),
-        ("hasDocuments", {"count": 2}, False),
-        ("matchRegexRaw", {"pattern": "kind: Job"}, True),
-        ("matchRegexRaw", {"pattern": "kind: Pod"}, False),
-        ("notMatchRegexRaw", {"pattern": "kind: Job"}, False),
-        ("failedTemplate", {"errorPattern": "why"}, False),
+        ("equal", {"path": "spec.list[0].a", "value": 2}),
+        ("equal", {"path": "spec.none.a", "value": 1}),
+        ("isNull", {"path": "spec.text"}),
+        ("lengthEqual", {"path": "spec.list", "count": 1}),
+        ("matchRegex", {"path": "spec.text", "pattern": "^two"}),
+        ("notMatchRegex", {"path": 'spec["text"]', "pattern": "^one"}),
+        ("contains", {"path": "spec.list", "content": {"a": 1}}),
+        ("notContains", {"path": "spec.list", "content": 3}),
+        ("hasDocuments", {"count": 2}),
+        ("matchRegexRaw", {"pattern": "kind: Pod"}),
+        ("notMatchRegexRaw", {"pattern": "kind: Job"}),
+        ("failedTemplate", {"errorPattern": "why"}),
     ],
 )
-def test_a_check_can_fail(word: str, about: dict[str, object], holding: bool) -> None:
-    assert holds(word, about, _DOCUMENT, ["t"]) is holding
+def test_each_check_of_the_cases_can_fail(word: str, about: dict[str, object]) -> None:
+    assert not holds(word, about, _DOCUMENT, ["t"])
 
 
 def test_a_refusal_of_helm_fails_every_other_check() -> None:

@@ -28,7 +28,6 @@ def differences(given: Any, returned: Any, place: str = "") -> Iterator[str]:
 
 
 def main(path: str) -> int:
-    """Check one file; 1 if anything differs."""
     # The SDK has its own environment, so the project does not depend on it.
     from grafana_foundation_sdk.cog import encoder, plugins  # type: ignore[import-not-found]
     from grafana_foundation_sdk.models import dashboard  # type: ignore[import-not-found]

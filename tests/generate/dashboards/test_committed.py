@@ -48,7 +48,6 @@ def _panels(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _queries(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Title and expression of every query of panels and annotations."""
     for panel in _panels(document):
         yield from ((panel["title"], target["expr"]) for target in panel["targets"])
     yield from ((mark["name"], mark["expr"]) for mark in document["annotations"]["list"])
@@ -197,7 +196,6 @@ _NEED_MORE = {
 
 
 def _plain_expressions() -> dict[str, str]:
-    """Each expression once, with a title that uses it."""
     found: dict[str, str] = {}
     for title, expr in (query for path in _FILES for query in _queries(_load(path))):
         for values in (_ALL, _CHOSEN, _NO_LABELS):
@@ -266,7 +264,6 @@ _UNKNOWN_TO_TYPES = {
 
 
 def test_the_comparison_reports_lost_fields() -> None:
-    """A lost field and a changed value are reported with their path; an added field is not."""
     given = {"a": [1, {"b": 2, "c": 3}]}
     assert list(differences(given, {"a": [1, {"b": 5}], "new": 1})) == [
         ".a[1].b: 2 becomes 5",

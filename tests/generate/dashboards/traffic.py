@@ -56,8 +56,6 @@ def _series_gauges(rows: _Rows) -> Iterator[SeriesGauge]:
 
 
 class _Worker:
-    """The metrics of one worker, minute by minute."""
-
     def __init__(self, seed: int, labels: tuple[str, ...], fingerprint: str) -> None:
         objectives = dict.fromkeys(("coverage", "relevance"), ObjectiveSettings(at_least=3, share=0.9))
         self.metrics = Metrics(CollectorRegistry(), labels=labels, objectives=objectives)
@@ -82,7 +80,6 @@ class _Worker:
             yield PartitionState(topic, 0, 20 + self._minute % 7, 60.0 * self._minute - 4, 3, self._minute)
 
     def live(self, minute: int) -> None:
-        """Add a minute of every kind of observation."""
         self._minute = minute
         metrics = self.metrics
         for outcome, reason in (

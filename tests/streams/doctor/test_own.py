@@ -29,7 +29,6 @@ def by_subject(found: list[Finding]) -> dict[str, Finding]:
 
 
 def test_secrets_that_are_there(tmp_path: Path) -> None:
-    """Each secret's place is named, and no secret is printed."""
     password = tmp_path / "password"
     password.write_text("hunter2-hunter2")
     files = Authority(tmp_path).issue("server")
@@ -70,7 +69,6 @@ def test_secrets_that_are_missing(tmp_path: Path) -> None:
 
 
 def test_secrets_that_are_too_short_are_a_warning() -> None:
-    """They cannot be redacted."""
     given = settings(judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]})
     found = by_subject(examine_secrets(given, {"KEY": "EMPTY"}))
     assert found["judge.endpoints (main)"].outcome == "ok"
@@ -175,7 +173,6 @@ async def test_an_exposed_or_closed_port_is_a_warning() -> None:
 
 
 def test_the_sum() -> None:
-    """The exit code ignores warnings and prefers failures caused by the settings."""
     fine = (ok("port", "", "x"), warning("port", "", "x", "y"), not_tried("port", "", "z"))
     lasting, passing = failed("port", "", "x", "y"), failed("port", "", "x", "y", may_pass=True)
     wrong = bad_settings("secrets", "", "a: b; c; d")
@@ -195,7 +192,6 @@ def test_the_sum() -> None:
 
 
 def test_equal_findings_share_a_line() -> None:
-    """People read one line for five topics, with four names and a count; JSON has each finding."""
     topics = [ok("topics", f"t{number}", "fine") for number in range(5)]
     diagnosis = Diagnosis(
         (*topics, warning("topics", "t9", "small", "set t9 higher"), ok("clock", "", "right"))
@@ -206,10 +202,6 @@ def test_equal_findings_share_a_line() -> None:
         ("ok", "clock: right", ""),
     ]
     assert len(diagnosis.as_json()["findings"]) == 7
-
-
-def test_a_remedy_that_names_its_subject_is_shown_once() -> None:
-    """Remedies that differ in the subject alone are one, and say that the others need theirs."""
     found = [warning("topics", name, "small", f"alter {name}") for name in ("qa.x", "qa.y")]
     assert Diagnosis(tuple(found)).lines() == [
         ("warning", "topics qa.x, qa.y: small", "alter qa.x (likewise for the others)")

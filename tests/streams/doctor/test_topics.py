@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.doctor.broker_checks import Expected, acl_command, check_sessions, check_topic, largest_record
+from streams.doctor.broker_checks import Expected, check_sessions, check_topic, largest_record
 from streams.doctor.probe import Partition, TopicView
 from streams.kafka.topics.table import TOPICS, TopicUse
 from streams.settings.broker import KafkaSettings
@@ -82,7 +82,6 @@ def test_each_fault_is_named(
 
 
 def test_irrelevant_settings_are_not_checked() -> None:
-    """Consumption is not checked on a topic only written, nor write durability on a topic only read."""
     assert judged(topic(partitions=1), WRITTEN, retention_ms="1000", workers=9)[0][0] == "ok"
     assert judged(topic(in_sync=1), READ)[0][0] == "ok"
     # Nobody can add a replica to a cluster of one broker.
@@ -106,18 +105,6 @@ def test_topics_that_cannot_be_used() -> None:
     assert found.remedy.endswith("--operation Read --topic t")
     (found,) = check_topic(TopicView("t", 5), None, READ, Expected(Settings(), 1))
     assert (found.detail, found.may_pass) == ("cannot be used: LeaderNotAvailableError", True)
-
-
-def test_commands_that_grant() -> None:
-    sasl = {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "username": "judge", "password_env": "P"}
-    kafka = KafkaSettings.model_validate({"security": sasl})
-    assert acl_command(kafka, "Read", "Write", topic="t").endswith(
-        "--allow-principal User:judge --operation Read --operation Write --topic t"
-    )
-    assert acl_command(kafka, "Read", group="g").endswith("--group g")
-    assert acl_command(KafkaSettings(), "IdempotentWrite").endswith(
-        "User:... --operation IdempotentWrite --cluster"
-    )
 
 
 @pytest.mark.parametrize(

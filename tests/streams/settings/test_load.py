@@ -11,7 +11,6 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from streams.errors import SettingsError
-from streams.intake.selector import metric_routes, sampling_policy
 from streams.settings.addresses import sends_key_in_the_clear
 from streams.settings.broker import SecuritySettings, TopicSettings
 from streams.settings.judge import EndpointSettings, default_endpoints
@@ -36,7 +35,6 @@ def test_nothing_means_the_defaults(tmp_path: Path, text: str | None) -> None:
 
 
 def test_the_file_is_read(tmp_path: Path) -> None:
-    """Texts are normalized, and relative paths start at the folder of the file."""
     text = """
         kafka:
           bootstrap_servers: "kafka:9092, other:9093"
@@ -68,7 +66,6 @@ def test_the_file_is_read(tmp_path: Path) -> None:
 
 
 def test_environment_overrides_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers, lists and mappings are parsed as YAML or JSON; that of the process is the default."""
     file = write(tmp_path, "kafka: {group_id: a, session_timeout_seconds: 20}\nsampling: {default_rate: 0.5}")
     for name, value in {
         "KAFKA__GROUP_ID": "007",
@@ -165,20 +162,6 @@ def test_the_usual_variables_give_an_endpoint(env: dict[str, str], expected: Any
         found = default_endpoints(env)
         assert {one.name for one in found} <= {"openai"}
         assert [(one.base_url, one.model, one.api_key and one.api_key.env) for one in found] == expected
-
-
-def test_policy_and_routes_are_built_from_plain_values() -> None:
-    rules = [{"name": "gold", "when": {"tenant": "gold"}, "rate": 1}]
-    sampling = {"default_rate": 0.5, "key": "record_key", "rules": rules}
-    coverage = {"when": {"has": ["reference"], "labels": {"app": "a"}}, "rate": 0.25}
-    settings = Settings.model_validate({"sampling": sampling, "metrics": {"coverage": coverage}})
-    policy = sampling_policy(settings.sampling)
-    assert (policy.label_names, policy.key) == (("tenant",), "record_key")
-    assert policy.stratum({"tenant": "gold"}).name == "gold"
-    assert policy.stratum({}).rate == 0.5
-    (route,) = metric_routes(settings)
-    assert (route.metric, route.rate, route.when.has) == ("coverage", 0.25, ("reference",))
-    assert route.when.labels.values == (("app", frozenset({"a"})),)
 
 
 def test_the_tree_is_frozen_and_closed() -> None:

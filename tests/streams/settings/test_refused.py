@@ -25,7 +25,6 @@ def problems(folder: Path, text: str, env: dict[str, str] | None = None) -> tupl
 
 
 def refused() -> list[tuple[str, str]]:
-    """Return each text in refused.txt with the lines of its problems."""
     text = (Path(__file__).parent / "refused.txt").read_text(encoding="utf-8")
     text = text.replace("<metrics>", ", ".join(metric_names())).replace("<secret>", SECRET)
     text = text.replace("<fields>", ", ".join(SecuritySettings.model_fields))
@@ -58,10 +57,7 @@ def test_all_problems_of_file_and_environment_come_at_once(tmp_path: Path) -> No
     ("name", "words"),
     [
         ("SAMPLNG__DEFAULT_RATE", "is not a setting; did you mean JUDGESTREAM_SAMPLING__DEFAULT_RATE?"),
-        (
-            "SAMPLING__RATE",
-            "is not a setting; under JUDGESTREAM_SAMPLING there are: default_rate, rules",
-        ),
+        ("SAMPLING__RATE", "is not a setting; under JUDGESTREAM_SAMPLING there are: default_rate, rules"),
         ("METRICS__COVERAGE__RAET", "is not a setting; did you mean JUDGESTREAM_METRICS__COVERAGE__RATE?"),
         ("SAMPLNG__NOTHING", "is not a setting; did you mean JUDGESTREAM_SAMPLING?"),
         ("KAFKA__GROUP_ID__X", "is not a setting; remove it"),

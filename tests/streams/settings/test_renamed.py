@@ -86,7 +86,6 @@ def load(folder: Path, text: str, **variables: str) -> Settings:
 def test_an_old_name_means_the_new_one(
     tmp_path: Path, old: str, variables: dict[str, str], new: str, names: list[str]
 ) -> None:
-    """In the file and in variables the value is that of the new name, with one warning a place."""
     settings = load(tmp_path, old, **variables)
     assert mask(settings) == mask(load(tmp_path, new))
     assert [line.split()[:2] for line in settings.deprecated] == [["DEPRECATED:", name] for name in names]
@@ -173,7 +172,6 @@ def test_the_page_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_row_of_the_table_is_sound() -> None:
-    """A new name is a setting, an old one is not but has its place, and ends one minor version later."""
     for row in former_settings().values():
         if isinstance(row, Renamed):
             old, new = (

@@ -87,7 +87,6 @@ def test_the_documents_set_every_secret() -> None:
 
 @pytest.mark.parametrize(("index", "place", "variable"), ALL)
 def test_no_secret_may_stand_in_the_file(index: int, place: str, variable: str, tmp_path: Any) -> None:
-    """A literal secret is refused by name, and the message does not repeat it."""
     document = deepcopy(DOCUMENTS[index])
     (holder, key) = next((held, name) for at, _, held, name in sources(document) if at == place)
     del holder[key]
@@ -104,7 +103,6 @@ def test_no_secret_may_stand_in_the_file(index: int, place: str, variable: str, 
 @pytest.mark.parametrize("form", ["json", "text"])
 @pytest.mark.parametrize("index", range(len(DOCUMENTS)))
 def test_no_secret_is_written_anywhere(index: int, form: str) -> None:
-    """Logs at debug level, tracebacks, the shown settings and their repr contain no secret."""
     env = {variable: f"secret-of-{variable}" for at, _, variable in ALL if at == index}
     settings = Settings.model_validate(DOCUMENTS[index])
     assert {secret for _, secret in secrets_of(settings, env)} == set(env.values())
@@ -126,7 +124,6 @@ def test_no_secret_is_written_anywhere(index: int, form: str) -> None:
 
 
 def test_secrets_of_variables_stay_text_and_are_masked() -> None:
-    """A password of digits stays text; a key within a list and one of a sink are secrets, too."""
     sink = {"KIND": "langfuse", "URL": "https://x", "PUBLIC_KEY": "123", "SECRET": "very secret"}
     settings = load_settings(
         None,
@@ -148,7 +145,6 @@ def test_secrets_of_variables_stay_text_and_are_masked() -> None:
 
 
 def test_a_secret_is_read_from_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value, a variable (by default of the process), a file with its line end removed, or absent."""
     file = tmp_path / "key"
     file.write_text("from-file\n")
     monkeypatch.setenv("KEY", "of the process")
@@ -200,8 +196,7 @@ def test_both_dates_are_read(tmp_path: Path, begins: datetime, ends: datetime) -
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "no certificate", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----"],
+    "text", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----"]
 )
 def test_what_is_none_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "cert.pem"

@@ -28,7 +28,6 @@ SECRET = 'pa+ss/wörd "7"\\x'
 
 
 def written_to(**telemetry: str) -> io.StringIO:
-    """Set up logs that are written to the stream returned."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings.model_validate(telemetry), stream, masker=Masker([SECRET]))
     return stream
@@ -101,7 +100,6 @@ def test_every_way_to_write_a_secret(form: str) -> None:
 
 
 def test_what_is_masked() -> None:
-    """Base64 of either alphabet is; texts without secrets and secrets that are too short are not."""
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         assert "***" in Masker([SECRET]).mask(encode(SECRET.encode()).decode())
     for masker in (Masker([]), Masker([SECRET]), Masker(["a" * (MIN_CHARS - 1), ""])):
@@ -110,7 +108,6 @@ def test_what_is_masked() -> None:
 
 
 def test_what_is_known_to_be_secret() -> None:
-    """What the settings name and the variable of the SDK; five characters are too short, and named."""
     endpoints = [
         {"name": "a", "model": "m", "api_key": SecretStr("judge-by-value")},
         {"name": "b", "model": "m", "api_key_env": "FIVE"},
@@ -123,8 +120,6 @@ def test_what_is_known_to_be_secret() -> None:
 
 
 class _Log:
-    """A logger behind the filter, with a clock that the test sets."""
-
     def __init__(self) -> None:
         self.seconds = 0.0
         self.repeats = Repeats(now=lambda: self.seconds)
@@ -146,7 +141,6 @@ def log() -> _Log:
 
 
 def test_a_message_repeated_for_90_s_gives_two_lines(log: _Log) -> None:
-    """100 lines a second for 90 s give a line at the start and one after a minute."""
     for hundredth in range(9_000):
         log.seconds = hundredth / 100
         log.say("Failed fetch messages from %s: %s", hundredth % 3, "closed")
@@ -166,7 +160,6 @@ def test_a_message_repeated_for_90_s_gives_two_lines(log: _Log) -> None:
 
 
 def test_messages_are_told_apart_by_template_and_level(log: _Log) -> None:
-    """Numbers and addresses in a formatted text, as asyncio writes, do not make it a new message."""
     log.say("a %s", 1)
     log.say("b %s", 1)
     log.say("a %s", 2, level=logging.ERROR)

@@ -38,7 +38,6 @@ def _scored(score: int, **common: Any) -> Scored:
 
 
 def _lines(metrics: Metrics) -> dict[str, float]:
-    """Return the exposed samples by name and labels, without the prefix."""
     lines = expose(metrics.registry, TEXT).decode().splitlines()
     found = (line.rpartition(" ") for line in lines if not line.startswith("#"))
     return {name.removeprefix("judgestream_"): float(value) for name, _, value in found}
@@ -210,7 +209,6 @@ def test_the_budget_is_read_when_it_is_asked_for() -> None:
     ],
 )
 def test_the_distribution_is_by_label_and_by_tenths_of_a_scale(result: dict[str, object], shown: str) -> None:
-    """Labels and booleans have a series each, numbers one per tenth of the range, named by its lower end."""
     metrics, one = Metrics(CollectorRegistry()), _scored(0).model_copy(update=result)
     metrics.set_range("relevance", 1.0, 5.0)
     metrics.observe_result(one)
@@ -221,7 +219,6 @@ def test_the_distribution_is_by_label_and_by_tenths_of_a_scale(result: dict[str,
 
 @pytest.mark.parametrize("trace_id", [_TRACE, "x", "0" * 500, 'a" 1\n', "G" * 32])
 def test_scores_and_delays_show_an_example(trace_id: str) -> None:
-    """A valid trace id is the exemplar of its score and of its delay's bucket, in OpenMetrics alone."""
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4).model_copy(update={"trace_id": trace_id}))
     lines = expose(metrics.registry, OPENMETRICS).decode().splitlines()
@@ -242,7 +239,6 @@ def test_the_accept_header_chooses_the_format() -> None:
 
 @pytest.mark.parametrize("kind", [TEXT, OPENMETRICS])
 def test_a_new_series_is_shown_as_0_once_so_that_increase_sees_its_first_step(kind: str) -> None:
-    """Counters and histograms are 0 in their first scrape; nothing has a `_created` series."""
     registry = CollectorRegistry()
     counter = Counter("c_total", "C.", ["app"], registry=registry)
     seconds = Histogram("h", "H.", registry=registry, buckets=(1.0,))
@@ -293,7 +289,6 @@ def test_invented_values_give_way_to_real_ones() -> None:
 @example([str(number) for number in range(400)], 1)
 @given(st.lists(st.integers(0, 60).map(str), max_size=400), st.integers(1, 4))
 def test_no_more_values_are_shown_than_have_a_place(values: list[str], limit: int) -> None:
-    """However often values give way, those shown and those remembered are bounded, and each has its name."""
     shown: set[str] = set()
     bounded = BoundedLabels(("app",), limit, forget=lambda _, gone: shown.remove(gone))
     for value in values:
@@ -317,7 +312,6 @@ def test_hostile_label_values_stay_values(value: str, kind: str) -> None:
 
 
 def test_event_label_names_become_legal_and_distinct() -> None:
-    """Names that clash with a label beside them or start with a digit get a prefix; others are free."""
     names = ("prompt-version", "metric", "3d", "status", "reason", "score", "le", "quantile", "fingerprint")
     assert list(label_names(names).values()) == ["prompt_version", *(f"event_{name}" for name in names[1:])]
     free = ("model", "kind", "endpoint", "outcome", "topic", "partition")

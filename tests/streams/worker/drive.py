@@ -76,7 +76,6 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
 
 
 def _refused(route: Any) -> None:
-    """Answer as a worker whose judge refuses it."""
     status = route.fetch().json()
     status["judge"] = {"trouble": "judge endpoint offline answered 401", "deferred": None}
     route.fulfill(json=status)

@@ -32,12 +32,7 @@ def idle_worker(**parts: Any) -> Any:
 
 @contextlib.asynccontextmanager
 async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
-    """Serve an idle worker's port; yields its address.
-
-    Args:
-        host: The address to listen on.
-        access: Settings of `telemetry`, and parts of the server.
-    """
+    """Serve an idle worker's port with settings of `telemetry` and parts of the server; yield its address."""
     given = {name: access.pop(name) for name in ("port", "page") if name in access}
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry)

@@ -147,23 +147,16 @@ def _point(at: float) -> Point:
 
 def test_points_come_at_even_distances() -> None:
     history = History()
+    history.add(Point(at=98.0, events={}, lag=0))
     for at in (100.0, 100.5, 102.0, 103.0, 104.0):
         history.add(_point(at))
     assert history.as_values() == {
         "step": 2.0,
-        "at": [100.0, 102.0, 104.0],
-        "lag": [1, 1, 1],
-        "events": {"sampled": [100, 102, 104]},
-        "lines": {"relevance f": [(4.0, 3.0, 5.0)] * 3},
+        "at": [98.0, 100.0, 102.0, 104.0],
+        "lag": [0, 1, 1, 1],
+        "events": {"sampled": [0, 100, 102, 104]},
+        "lines": {"relevance f": [None, *[(4.0, 3.0, 5.0)] * 3]},  # a gap before it begins
     }
-
-
-def test_a_line_that_begins_late_has_gaps_before() -> None:
-    """Missing values are None, not 0."""
-    history = History()
-    history.add(Point(at=0.0, events={}, lag=0))
-    history.add(_point(2.0))
-    assert history.as_values()["lines"] == {"relevance f": [None, (4.0, 3.0, 5.0)]}
 
 
 @given(st.integers(min_value=1, max_value=6 * MAX_POINTS))
@@ -179,7 +172,6 @@ def test_it_stays_small_and_keeps_the_newest(count: int) -> None:
 
 
 def test_a_long_run_covers_more_than_an_hour() -> None:
-    """256 points with steps of 16 seconds cover 68 minutes."""
     history = History()
     for number in range(10_000):
         history.add(_point(number * STEP_SECONDS))

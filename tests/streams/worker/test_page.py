@@ -49,7 +49,6 @@ async def _status(session: ClientSession, url: str) -> dict[str, Any]:
 
 
 async def _worth_looking_at(one: Traffic) -> None:
-    """Send good answers, then bad ones until both metrics drop, then hostile events."""
     async with ClientSession() as session:
 
         async def learned() -> bool:

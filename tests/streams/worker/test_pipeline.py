@@ -37,8 +37,6 @@ class _Event:
 
 
 class _Stream:
-    """A stream that yields records and then stays open."""
-
     def __init__(self, count: int) -> None:
         self._count = count
         self.acked: list[int] = []
@@ -251,6 +249,5 @@ def test_a_start_imports_only_what_reading_needs() -> None:
     ("timeout", "expected"), [(5, 20.0), (60, 65.0), (600, LONGEST_STOP_SECONDS)], ids=str
 )
 def test_a_stop_waits_for_a_call(timeout: int, expected: float) -> None:
-    """The stop waits for the judge's timeout plus 5 s, from 20 s to 120 s."""
     given = settings(judge={"timeout_seconds": timeout})
     assert stop_seconds(given) == expected

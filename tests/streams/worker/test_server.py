@@ -40,7 +40,6 @@ def sends(password: str) -> dict[str, str]:
 
 
 async def test_the_port_is_only_read_and_kept_nowhere() -> None:
-    """Each response has the security headers, is not cached, and does not name the server's software."""
     async with served() as url, ClientSession() as session:
         for path, status in {**dict.fromkeys(PATHS, 200), "/readyz": 503, "/none": 404}.items():
             for method in ("GET", "HEAD"):
@@ -100,10 +99,6 @@ def test_only_the_pair_itself_is_admitted(user: str, password: str) -> None:
 
 
 def test_where_the_password_comes_from(tmp_path: Path) -> None:
-    """The password is in a file that is read again after a change.
-
-    If the file cannot be read, the old password stays in force.
-    """
     file = tmp_path / "password"
     file.write_text("first\n")
     auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password_file": file}), {})
@@ -152,10 +147,6 @@ async def test_tls_and_a_renewed_certificate(tmp_path: Path) -> None:
 
 
 async def test_client_certificates(tmp_path: Path) -> None:
-    """With client_ca_file only clients with a certificate of that authority are admitted.
-
-    A changed authority applies at once.
-    """
     authority, other = Authority(tmp_path), Authority(tmp_path, "other")
     server = authority.issue("server")
     trusted = tmp_path / "clients.pem"
