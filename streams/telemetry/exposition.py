@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -46,59 +46,38 @@ class PartitionState:
 
 
 class SeriesGauge(NamedTuple):
-    """One value of the monitor or of people's labels, by its name and the values of its labels."""
+    """One value that is read at a scrape, by its name and the values of its labels."""
 
     name: str
     labels: tuple[str, ...]
     value: float
 
 
-class AtScrape:
-    """A collector whose families are read at each scrape."""
-
-    def __init__(self, read: Callable[[], Iterator[MetricFamily]]) -> None:
-        self.collect = read
-
-    def describe(self) -> Iterable[MetricFamily]:
-        """Return nothing, so that registering does not collect."""
-        return ()
-
-
-def event_families(counts: Mapping[tuple[str, str], int]) -> Iterator[MetricFamily]:
-    family = _family("judgestream_events_total")
-    for labels, count in sorted(counts.items()):
-        family.add_metric(labels, count)
-    yield family
-
-
-def partition_families(states: Iterable[PartitionState], now: float) -> Iterator[MetricFamily]:
-    lag, age = _family("judgestream_consumer_lag_records"), _family("judgestream_oldest_unfinished_seconds")
-    finished = _family("judgestream_consumer_finished_records")
+def partition_values(states: Iterable[PartitionState], now: float) -> Iterator[SeriesGauge]:
     for state in states:
-        labels = (state.topic, str(state.partition))
+        labels, oldest = (state.topic, str(state.partition)), state.oldest_timestamp
         if state.lag_records is not None:
-            lag.add_metric(labels, state.lag_records)
-        finished.add_metric(labels, state.finished)
-        oldest = state.oldest_timestamp
-        age.add_metric(labels, 0.0 if oldest is None else max(now - oldest, 0.0))
-    yield lag
-    yield finished
-    yield age
+            yield SeriesGauge("judgestream_consumer_lag_records", labels, state.lag_records)
+        yield SeriesGauge("judgestream_consumer_finished_records", labels, state.finished)
+        age = 0.0 if oldest is None else max(now - oldest, 0.0)
+        yield SeriesGauge("judgestream_oldest_unfinished_seconds", labels, age)
 
 
-def series_families(prefix: str, gauges: Iterable[SeriesGauge]) -> Iterator[MetricFamily]:
-    families: dict[str, Any] = {}
-    for gauge in gauges:
-        if gauge.name not in families:
-            families[gauge.name] = _family(f"{prefix}_{gauge.name}")
-        families[gauge.name].add_metric([harmless(value) for value in gauge.labels], gauge.value)
-    yield from families.values()
+class AtScrape:
+    """A collector of values that are read at each scrape."""
 
+    def __init__(self, values: Callable[[], Iterable[SeriesGauge]]) -> None:
+        self._values = values
 
-def _family(name: str) -> Any:
-    spec = _SPECS[name]
-    family = CounterMetricFamily if spec.type == "counter" else GaugeMetricFamily
-    return family(name, spec.help, labels=spec.labels)
+    def collect(self) -> Iterable[MetricFamily]:
+        found: dict[str, Any] = {}
+        for name, labels, value in self._values():
+            if name not in found:
+                spec = _SPECS[name]
+                made = CounterMetricFamily if spec.type == "counter" else GaugeMetricFamily
+                found[name] = made(name, spec.help, labels=spec.labels)
+            found[name].add_metric([harmless(one) for one in labels], value)
+        return found.values()
 
 
 def content_type(accept: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -12,14 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from schemas import Failed, Scored, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
-from streams.telemetry.exposition import (
-    AtScrape,
-    PartitionState,
-    SeriesGauge,
-    event_families,
-    partition_families,
-    series_families,
-)
+from streams.telemetry.exposition import AtScrape, PartitionState, SeriesGauge, partition_values
 from streams.telemetry.labels import BoundedLabels, harmless, label_names
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -42,7 +35,7 @@ class Metrics:
         self._ranges: dict[str, tuple[float, float]] = {}
         self._events: Tally[tuple[str, str]] = Tally()  # in plain integers, so that a skip costs one addition
         self._skips: list[Callable[[], Mapping[str, int]]] = []
-        registry.register(AtScrape(lambda: event_families(self.event_counts())))
+        registry.register(AtScrape(self._event_values))
         self._families: dict[str, Any] = {}
         self._children: dict[tuple[str, ...], Any] = {}
         for spec in CATALOGUE:
@@ -65,6 +58,10 @@ class Metrics:
             return Histogram(spec.name, spec.help, labels, registry=self.registry, buckets=spec.buckets)
         made = Counter if spec.type == "counter" else Gauge
         return made(spec.name, spec.help, labels, registry=self.registry)
+
+    def _event_values(self) -> Iterator[SeriesGauge]:
+        for labels, count in sorted(self.event_counts().items()):
+            yield SeriesGauge("judgestream_events_total", labels, count)
 
     def _child(self, name: str, *values: str) -> Any:
         key = (name, *values)
@@ -119,10 +116,12 @@ class Metrics:
         self, partitions: Callable[[], Iterable[PartitionState]], now: Callable[[], float]
     ) -> None:
         """Expose lag and age of the assigned partitions; `now` is in seconds since the epoch."""
-        self.registry.register(AtScrape(lambda: partition_families(partitions(), now())))
+        self.registry.register(AtScrape(lambda: partition_values(partitions(), now())))
 
     def watch_series(self, prefix: str, gauges: Callable[[], Iterable[SeriesGauge]]) -> None:
-        self.registry.register(AtScrape(lambda: series_families(prefix, gauges())))
+        self.registry.register(
+            AtScrape(lambda: (one._replace(name=f"{prefix}_{one.name}") for one in gauges()))
+        )
 
     def set_range(self, metric: str, lowest: float, highest: float) -> None:
         self._ranges[metric] = (lowest, highest)
