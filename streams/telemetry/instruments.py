@@ -16,6 +16,9 @@ from streams.telemetry.exposition import AtScrape, PartitionState, SeriesGauge, 
 from streams.telemetry.labels import BoundedLabels, harmless, label_names
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
+_READ: Final = ("monitor", "people", "release", "events", "consumer", "oldest")
+_AT_SCRAPE: Final = tuple(f"judgestream_{name}_" for name in _READ)
+"""Beginnings of the names of what is read at each scrape."""
 
 
 class Metrics:
@@ -39,14 +42,8 @@ class Metrics:
         self._families: dict[str, Any] = {}
         self._children: dict[tuple[str, ...], Any] = {}
         for spec in CATALOGUE:
-            if spec.name.startswith("judgestream_monitor_") or spec.name in {
-                "judgestream_events_total",
-                "judgestream_consumer_lag_records",
-                "judgestream_consumer_finished_records",
-                "judgestream_oldest_unfinished_seconds",
-            }:
-                continue  # read at each scrape
-            self._families[spec.name] = self._make(spec)
+            if not spec.name.startswith(_AT_SCRAPE):
+                self._families[spec.name] = self._make(spec)
         self._objectives = objectives or {}
         for metric, objective in self._objectives.items():
             self._child("judgestream_objective_share", metric).set(objective.share)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from schemas import Correction, Failed, JudgeCall, Scored, Suspicion, Times, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, SUMS
-from streams.telemetry.exposition import OPENMETRICS, TEXT, PartitionState, content_type, expose
+from streams.telemetry.exposition import OPENMETRICS, TEXT, PartitionState, SeriesGauge, content_type, expose
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.labels import OTHERS_PER_PLACE, BoundedLabels, label_names
 from tests.places import ROOT
@@ -196,6 +196,16 @@ def test_the_budget_is_read_when_it_is_asked_for() -> None:
     metrics.set("judgestream_judge_budget_spent_ratio", "day", "all", to=lambda: spent[0])
     spent[0] = 1.0
     assert _lines(metrics)['judge_budget_spent_ratio{cap="all",period="day"}'] == 1.0
+
+
+@pytest.mark.parametrize(
+    "prefix", ["judgestream_monitor_window", "judgestream_people", "judgestream_release"]
+)
+def test_series_that_come_and_go_are_described_once(prefix: str) -> None:
+    metrics = Metrics(CollectorRegistry())
+    labels = next(spec.labels for spec in CATALOGUE if spec.name == f"{prefix}_low")
+    metrics.watch_series(prefix, lambda: [SeriesGauge("low", labels, 1.0)])
+    assert expose(metrics.registry, OPENMETRICS).count(f"# TYPE {prefix}_low ".encode()) == 1
 
 
 @pytest.mark.parametrize(
