@@ -90,7 +90,7 @@ async def test_each_kind_of_metric_is_taken(tmp_path: Path) -> None:
         assert isinstance(await offline.score(QAEvent.model_validate(EVENT), Coverage()), Scored)
         assert isinstance(await offline.score(EVENT, "relevance"), Unscored)  # it has no pages
         assert isinstance(await offline.score(EVENT, pack), Scored)
-        with pytest.raises(JudgeConfigurationError, match="needs a prompt_pack"):
+        with pytest.raises(JudgeConfigurationError, match="has no prompt_pack"):
             await offline.score(EVENT, "mood")
 
 
