@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from judge.library import BlockingJudge as BlockingJudge
     from judge.library import Judge as Judge
     from judge.metrics.code import EmbeddingSimilarity as EmbeddingSimilarity
-    from judge.metrics.function import Score as Score
-    from judge.metrics.function import python_metric as python_metric
+    from judge.metrics.code import Score as Score
+    from judge.metrics.code import python_metric as python_metric
     from schemas import Correction as Correction
     from schemas import Evaluator as Evaluator
     from schemas import Failed as Failed
@@ -58,8 +58,7 @@ _PARTS = {
     "judge.evaluate.guard": "TextLimits",
     "judge.evaluate.prices": "ModelPrice PriceTable",
     "judge.library": "BlockingJudge Judge",
-    "judge.metrics.code": "EmbeddingSimilarity",
-    "judge.metrics.function": "Score python_metric",
+    "judge.metrics.code": "EmbeddingSimilarity Score python_metric",
     "schemas": ("Correction Evaluator Failed JudgeCall QAEvent Scored Suspicion Unscored Usage Vote"),
 }
 _HOMES = {name: module for module, names in _PARTS.items() for name in names.split()}

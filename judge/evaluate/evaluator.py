@@ -154,9 +154,10 @@ class Evaluator:
         except (JudgeUnavailableError, JudgeConfigurationError):
             raise
         except Exception as error:  # noqa: BLE001 - a failure is data: one event must not stop the stream
-            error_type, detail = _failure(error)
+            if not isinstance(error, EventError):
+                error = EventError("internal_error", f"{type(error).__name__}: {error}")
             common = self._common(task, replies, is_asked=is_asked)
-            return Failed(error_type=error_type, detail=_truncated(detail), **common)
+            return Failed(error_type=error.error_type, detail=_truncated(error.detail), **common)
 
     async def try_neutral(self, ask: Ask) -> None:
         """Judge the neutral event with one call; raise what keeps this metric from being judged."""
@@ -269,12 +270,6 @@ class Evaluator:
 
 async def _nobody(_: ChatRequest) -> ChatReply:
     raise TypeError("a code metric asks no endpoint")
-
-
-def _failure(error: Exception) -> tuple[FailedType, str]:
-    if isinstance(error, EventError):
-        return error.error_type, error.detail
-    return "internal_error", f"{type(error).__name__}: {error}"
 
 
 def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -> EvaluatorFacts:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,18 +137,14 @@ def redactor(kinds: Iterable[Kind]) -> Redactor:
     kinds = tuple(kinds)
     if "names" not in kinds:
         return Redactor(kinds)
-    load_names()
-    keep_loaded(load_names)
+    load = partial(load_names, NAMES_MODEL)
+    load()
+    keep_loaded(load)
     return Redactor(kinds, find_names=find_names)
 
 
-def load_names(model: str = NAMES_MODEL) -> None:
-    """Load the engine once, with a model that is an installed package or a folder; nothing is downloaded."""
-    _engine(model)
-
-
 def find_names(text: str, *, model: str = NAMES_MODEL) -> Iterator[tuple[int, int]]:
-    engine = _engine(model)
+    engine = load_names(model)
     end = 0
     for part in _PARTS.finditer(text):
         found = engine.analyze(part[0], language="en", entities=["PERSON"])
@@ -160,7 +156,8 @@ def find_names(text: str, *, model: str = NAMES_MODEL) -> Iterator[tuple[int, in
 
 
 @cache
-def _engine(model: str) -> Any:
+def load_names(model: str) -> Any:
+    """Load the engine once, with a model that is an installed package or a folder; nothing is downloaded."""
     if importlib.util.find_spec("presidio_analyzer") is None:
         raise JudgeConfigurationError(
             f"judge.redact: names needs Presidio, which is not installed; {_INSTALL}"

@@ -68,11 +68,8 @@ async def run_limited(
 ) -> T:
     """Call a function over texts of a `reading_size`: inline if they are short, else in a shared child.
 
-    What cannot be pickled is run by a thread, which is abandoned, not ended, at the time limit.
-
-    Raises:
-        EventError: `verification_timeout`: a limit of time or memory was exceeded; or raised by the function.
-        RuntimeError: The function raised another exception; contains its type and text.
+    What cannot be pickled is run by a thread, which is abandoned, not ended, at the time limit. EventError
+    (`verification_timeout`) is a limit exceeded; another exception of the function becomes a RuntimeError.
     """
     if size <= INLINE_BYTES:
         return function(*args, **kwargs)
@@ -114,10 +111,8 @@ class Child:
     """One child process for one call at a time; it starts with the first call, and again after a kill.
 
     Args:
-        memory_bytes: Limit of its data segment.
         first: Called when it has started, within 60 s. Exceptions are ignored; later calls meet the cause.
         counts_first: Whether the memory of `first` counts against the limit.
-        failure: `error_type` and text of an exceeded limit.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Metric library: metrics enabled by name, each a prompt file whose front matter says what code checks.
 
-If a prompt lists items, code verifies their quotations and counts: 5 if all are valid, 4 for more than 3/5, 3
-for at least 2/5, 2 for any, 1 for none. Else the judge decides, and its quotations must be in the text.
+If a prompt lists items, code verifies their quotations and counts (`relevance_cap`). Else the judge decides,
+and its quotations must be in the text.
 """
 
 from __future__ import annotations

@@ -70,11 +70,7 @@ def built_in_hash(instructions: str) -> str:
 
 
 def object_schema(name: str, /, **properties: Mapping[str, Any]) -> ResponseSchema:
-    """Return the strict schema of an object: all keys required, no others, no lengths, no ranges.
-
-    All known implementations of structured output accept it. Evidence precedes the decision, because a model
-    writes the keys in this order.
-    """
+    """Return a schema that all endpoints take: all keys required. A model writes the keys in this order."""
     return ResponseSchema(
         name,
         {

@@ -60,6 +60,8 @@ class OfflineJudge:
         latency_seconds: Delay before each answer, to simulate a model; 0 or more.
     """
 
+    model = OFFLINE_MODEL
+
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0) -> None:
         if not is_loopback(host):
             raise JudgeConfigurationError(
@@ -81,10 +83,6 @@ class OfflineJudge:
             raise RuntimeError("the offline judge has no address until it is started")
         host, port = self._runner.addresses[0][:2]
         return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
-
-    @property
-    def model(self) -> str:
-        return OFFLINE_MODEL
 
     async def start(self) -> None:
         app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_errors_in_form])

@@ -29,11 +29,11 @@ from judge.text.tags import (
     MAX_TAG_CHARS,
     SEE,
     SOURCE,
+    TAG,
     USUAL,
     Citing,
     Stretch,
     TagReader,
-    marks_of,
     normal_name,
     page_value,
     unread_spans,
@@ -104,7 +104,7 @@ def read_citations(answer: str, citing: Citing = USUAL) -> CitedAnswer:
     reader = TagReader(citing)
     plain = plain_form(answer)
     lines, listed = _lines(plain)
-    marks = [marks_of(line) for _, line in lines]
+    marks = [[*TAG.finditer(line)] for _, line in lines]
     tags = [reader.tags(line, found, bare=False) for (_, line), found in zip(lines, marks, strict=True)]
     if not any(tags):
         tags = [reader.tags(line, found, bare=True) for (_, line), found in zip(lines, marks, strict=True)]
@@ -124,7 +124,7 @@ def read_citations(answer: str, citing: Citing = USUAL) -> CitedAnswer:
     if found and not any(tags):
         # Only the list at the end names the sources.
         for line in listed:
-            named = marks_of(line)
+            named = [*TAG.finditer(line)]
             for tag in reader.tags(line, named, bare=False) or reader.tags(line, named, bare=True):
                 found[-1].pages.update(tag.pages)
     unread = (

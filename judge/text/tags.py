@@ -44,7 +44,7 @@ _DAGGER = re.compile(r"\s?(?:\d+:)?(?P<number>\d+)\u2020(?P<name>.*)")
 _PARTS = re.compile(r"[,;|]")
 _NUMBERS_ONLY = re.compile(r"[\s\d^#,;-]*")
 _LONG_NUMBER = re.compile(r"\d{4,}")
-_TAG = re.compile(
+TAG: Final = re.compile(
     r"\[(?P<square>[^\[\]\n]*)\](?P<address>\([^()\s]{1,500}\))?"
     r"|\((?P<round>[^()\[\]\n]{1,300})\)"
     r"|<(?P<element>sup|cite|ref|citation|source)\b[^<>\n]{0,100}>(?P<inside>[^<>\n]{1,100})</(?P=element)>"
@@ -118,7 +118,7 @@ class TagReader:
         self._budget = MAX_ANSWER_PAGES
 
     def tags(self, line: str, marks: Sequence[re.Match[str]], *, bare: bool) -> list[Stretch]:
-        """Return the tags among the `marks_of` a plain line in order: explicit ones, or bare numbers."""
+        """Return the tags among the matches of `TAG` in a plain line: explicit ones, or bare numbers."""
         found = [] if bare else [*self._of_pattern(line), *self._after_leads(line)]
         for match in marks:
             tag = self._bare(match) if bare else self._explicit(match)
@@ -234,10 +234,6 @@ def page_value(digits: str) -> int:
     """Return the page of a number; at most `MAX_PAGE`, which no context has."""
     digits = digits[:64].lstrip("0") or "0"
     return int(digits) if len(digits) <= 9 else MAX_PAGE
-
-
-def marks_of(line: str) -> list[re.Match[str]]:
-    return list(_TAG.finditer(line))
 
 
 def unread_spans(

@@ -13,8 +13,7 @@ from judge.evaluate.guard import GuardedMetric, TextLimits, redactor
 from judge.metric import Metric
 from judge.metrics import registry
 from judge.metrics.base import read_scale, read_score_range
-from judge.metrics.code import CodeMetric, EmbeddingSimilarity
-from judge.metrics.function import FunctionMetric
+from judge.metrics.code import CodeMetric, EmbeddingSimilarity, FunctionMetric
 from judge.metrics.packs.metric import PAIRWISE, example_warnings
 from judge.metrics.packs.pack import PromptPack, load_pack
 from streams.errors import SettingsError

@@ -90,7 +90,7 @@ def differs(words: str, its_sentences: str, stated: str, stated_sentences: str) 
 
 
 def found_in(text: str, span: str) -> str | None:
-    place = TextIndex(text).find(span)
+    place = next(TextIndex(text).find_all(span), None)
     return None if place is None else text[slice(*place)]
 
 

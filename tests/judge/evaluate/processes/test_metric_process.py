@@ -11,8 +11,7 @@ from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool
 from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metrics.base import Scale, read_scale
-from judge.metrics.code import CodeMetric
-from judge.metrics.function import FunctionMetric
+from judge.metrics.code import CodeMetric, FunctionMetric
 from judge.text.redaction import Redactor
 from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.integration.deadlines import until

@@ -8,8 +8,7 @@ import pytest
 from judge.errors import JudgeConfigurationError
 from judge.metric import ScoredOutcome
 from judge.metrics.base import Scale
-from judge.metrics.code import CodeMetric
-from judge.metrics.function import FunctionMetric
+from judge.metrics.code import CodeMetric, FunctionMetric
 from schemas import QAEvent
 from tests.judge.tasks import make_task
 
