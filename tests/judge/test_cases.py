@@ -29,7 +29,7 @@ from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError
 from judge.evaluate.evaluator import Evaluator
-from judge.metric import Metric, Outcome, ScoredOutcome, size_of
+from judge.metric import Inputs, Metric, Outcome, ScoredOutcome, size_of
 from judge.metrics.base import Scale, outcome_on, read_scale
 from judge.metrics.code import CodeMetric
 from judge.metrics.coverage import COVERAGE_SCHEMA
@@ -50,7 +50,7 @@ from judge.text.quotations import Quotable
 from judge.text.redaction import Redactor
 from judge.text.tags import USUAL, Citing, normal_name
 from judge.text.words import content_words, sentences, words
-from schemas import CoverageVerdict, JudgeTask, RelevanceVerdict, Scored
+from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict, Scored
 from tests.judge.tasks import make_task, task_for
 from tests.streams.results import scored
 
@@ -87,6 +87,18 @@ def differs(words: str, its_sentences: str, stated: str, stated_sentences: str) 
     source, claim = map(passage, (words, its_sentences)), map(passage, (stated, stated_sentences))
     found = contradiction_between((*source,), (*claim,))  # type: ignore[arg-type]  # pairs
     return None if found is None else found.kind
+
+
+def pack_file(raw: str, dialect: Any = "markdown") -> list[Any]:
+    """Return the last message of a pack, whose bytes are the characters of `raw`, and its warnings."""
+    pack = parse_pack(raw.encode("latin-1"), dialect=dialect, origin="p")
+    return [pack.render(Inputs("", ""))[-1].content, [*pack.warnings]]
+
+
+def selected(name: str, texts: Json) -> Json:
+    event = QAEvent.model_validate({"event_id": "e", "question": "q", "reference": "r", **texts})
+    inputs = asdict(build_metric(name).select(event))
+    return {field: text for field, text in inputs.items() if text is not None}
 
 
 def found_in(text: str, span: str) -> str | None:
@@ -201,6 +213,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "offline relevance, a page missing": partial(offline_claims, missing=True),
     "offline reply": offline_reply,
     "offline verdict of a pack": offline_verdict,
+    "pack": pack_file,
     "page number": page_number,
     "printable": printable,
     "places": lambda text, span: [[*place] for place in TextIndex(text).find_all(span)],
@@ -215,6 +228,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "refusal": lambda status, body: refusal(status, body, schema_sent=False),
     "refusal of a schema": lambda status, body: refusal(status, body, schema_sent=True),
     "retry after": seconds_until,
+    "selected": selected,
     "sentences": lambda text: [text[start:end] for start, end in sentences(text)],
     "size to read": lambda text, times=1: size_of(text * times),
     "stem": stem,

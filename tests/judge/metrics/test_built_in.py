@@ -15,14 +15,14 @@ from pydantic import BaseModel
 
 from judge.chat import ChatRequest
 from judge.errors import JudgeConfigurationError, JudgeError
-from judge.metric import Inputs, Metric, ScoredOutcome, UnscoredOutcome
+from judge.metric import Metric, ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage import Coverage
 from judge.metrics.library import LibraryMetric, library_prompt
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import load_prompt, parse_fenced
 from judge.metrics.registry import build_metric, metric_class, metric_names
 from judge.metrics.relevance import Relevance
-from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict
+from schemas import CoverageVerdict, JudgeTask, RelevanceVerdict
 from tests.judge.replies import coverage_reply, listed_item, relevance_reply
 from tests.judge.tasks import make_task, task_for
 
@@ -97,31 +97,6 @@ def test_the_reply_limit_grows_with_the_reference_and_a_longer_one_is_too_long()
     assert limits == [4_096, 15_600]
     outcome = Coverage().prepare(coverage_task(reference="a" * 12_001))
     assert outcome == UnscoredOutcome("too_long", evidence={"reference_bytes": 12_001, "limit": 12_000})
-
-
-MANY = {f"Page-{n}": f"Text {n}." for n in range(2000)}
-
-
-@pytest.mark.parametrize(
-    ("answer", "context", "selected"),
-    [
-        (ANSWER, None, None),
-        (ANSWER, {}, {}),
-        (ANSWER, {"Page-7": "x"}, {}),
-        (ANSWER, {**PAGES, "Page-4": "not cited"}, PAGES),
-        (ANSWER, {"page 1": "one", "2": "two", "Cover": "no"}, {"Page-1": "one", "Page-2": "two"}),
-        (ANSWER, {"page_1": "lenient", "Page-1": "canonical"}, {"Page-1": "canonical"}),
-        (ANSWER, {"page 1": "first", "page_1": "second"}, {"Page-1": "first"}),
-        (ANSWER, {"Page-1": ""}, {"Page-1": ""}),
-        ("A. [Page 1234]", MANY, {"Page-1234": "Text 1234."}),
-    ],
-)
-def test_only_cited_pages_travel(
-    answer: str, context: dict[str, str] | None, selected: dict[str, str] | None
-) -> None:
-    event = QAEvent(event_id="e", question="q", answer=answer, reference="r", context=context)
-    assert Relevance().select(event) == Inputs(question="q", answer=answer, context=selected)
-    assert Coverage().select(event) == Inputs(question="q", answer=answer, reference="r")
 
 
 @pytest.mark.parametrize("pattern", ["(", r"(.)\1+", r"(?<=a)b", "a" * 501])

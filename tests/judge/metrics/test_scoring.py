@@ -69,16 +69,14 @@ def test_matching_more_never_lowers_the_score(
         assert more > score() if what == "terms" else more >= score()
 
 
-@pytest.mark.parametrize("facts", [(2, 1), (-1, 1), (1, 0)])
-def test_impossible_counts_are_refused(facts: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match=f"facts matched .* total {facts[1]}, got {facts[0]}"):
-        coverage_score(facts=facts, conclusions=(0, 0), terms=(0, 0), organization=True)
-
-
-@pytest.mark.parametrize(("upheld", "total"), [(0, 0), (2, 1), (-1, 3)])
-def test_a_cap_needs_claims(upheld: int, total: int) -> None:
-    with pytest.raises(ValueError, match="upheld"):
-        relevance_cap(upheld=upheld, total=total)
+@pytest.mark.parametrize(("matched", "total"), [(2, 1), (-1, 1), (1, 0)])
+def test_impossible_counts_are_refused(matched: int, total: int) -> None:
+    counts: dict[str, Any] = {"facts": (matched, total), "conclusions": (0, 0), "terms": (0, 0)}
+    with pytest.raises(ValueError, match=f"facts matched .* total {total}, got {matched}"):
+        coverage_score(**counts, organization=True)
+    for upheld in (matched, 0):
+        with pytest.raises(ValueError, match="upheld"):
+            relevance_cap(upheld=upheld, total=total if upheld else 0)
 
 
 @given(st.text(max_size=80))

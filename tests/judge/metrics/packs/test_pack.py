@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the test data has typographic characters
 from __future__ import annotations
 
 import json
@@ -99,41 +98,6 @@ def test_texts_are_put_in_at_once(question: str, answer: str) -> None:
     text = yaml_pack('[{role: user, content: "{question}|{answer}|{reference}|"}]').render(hostile)[0].content
     assert text.startswith("{answer} {{ item.output_text }}")
     assert text.endswith("{question}{reference}|{context}|")
-
-
-@pytest.mark.parametrize(
-    ("raw", "found", "warning"),
-    [
-        ("\ufeffIt’s: {{ item.output_text }}".encode(), "It’s: ", None),
-        ("It’s: {{ item.output_text }}".encode("utf-16"), "It’s: ", None),
-        ("Itâ€™s: {{ item.output_text }}".encode(), "It’s: ", "repaired"),
-        ("It’s: {{ item.output_text }}".encode("cp1252"), "It’s: ", "Windows-1252"),
-        ("It’s good\nItâ€™s: {{ item.output_text }}".encode(), "It’s good\nIt’s: ", "line 2"),
-        (
-            "naïve “quotes” – Ünïcode 漢字 {{ item.output_text }}".encode(),
-            "naïve “quotes” – Ünïcode 漢字 ",
-            None,
-        ),
-        (b"a\r\nb\rc {{ item.output_text }}", "a\nb\nc ", None),
-    ],
-)
-def test_a_wrong_encoding_is_repaired(raw: bytes, found: str, warning: str | None) -> None:
-    pack = markdown(raw)
-    assert pack.render(Inputs("", ""))[0].content == found
-    assert len(pack.warnings) == (warning is not None)
-    assert warning is None or warning in pack.warnings[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "warning"),
-    [
-        ("hello\n# User\n{{ item.output_text }}", "before the first"),
-        ("---\nscore_rnage: [1, 5]\n---\n{{ item.output_text }}", "did you mean score_range"),
-        ("---\nauthor: me\n---\n{{ item.output_text }}", "known are name, score_range"),
-    ],
-)
-def test_stray_text_and_unknown_keys_in_markdown_are_warnings(text: str, warning: str) -> None:
-    assert warning in markdown(text).warnings[0]
 
 
 REFUSED = json.loads((Path(__file__).parents[1] / "cases" / "refused_packs.json").read_text("utf-8"))
