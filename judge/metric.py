@@ -40,8 +40,6 @@ pack; code: `prepare` decides without a judge."""
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The texts of an event that a metric needs."""
-
     question: str
     answer: str
     reference: str | None = None

@@ -140,7 +140,6 @@ class FileCache:
 
 
 def _open_or_replace(path: Path) -> sqlite3.Connection:
-    """Open the file; one that cannot be read is kept under another name, and a new one begun."""
     try:
         return _open(path)
     except sqlite3.OperationalError:

@@ -133,7 +133,6 @@ def _check(name: str, texts: Sequence[str], limit: int) -> None:
 
 
 def redactor(kinds: Iterable[Kind]) -> Redactor:
-    """Return a redactor; for `names` the engine is loaded here and in the child process."""
     kinds = tuple(kinds)
     if "names" not in kinds:
         return Redactor(kinds)

@@ -217,7 +217,6 @@ class Child:
         return connection
 
     def _end(self, *, patiently: bool = False) -> str:
-        """End the process and what it has started; return how it ended."""
         with self._lock:
             process, self._process = self._process, None
             if process is None:

@@ -107,7 +107,6 @@ def outcome_on(scale: Scale, value: object, reason: str, evidence: Any = None) -
 
 
 def yes_or_no(*, good: bool = True) -> Scale:
-    """Return the scale of a boolean; the good value has the number 1."""
     return Scale((0, 1), "boolean", {True: int(good), False: int(not good)})
 
 

@@ -331,7 +331,6 @@ def load(target: str) -> Callable[[QAEvent], Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy values, fractions and decimals as Python numbers or booleans."""
     if isinstance(value, Decimal | Fraction):
         return float(value)
     return value.item() if hasattr(value, "item") else value

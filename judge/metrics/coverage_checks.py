@@ -53,12 +53,10 @@ Verified = dict[str, Any]
 
 
 def _key(item: Verified) -> str:
-    """Return the item's words, or its span if it has none."""
     return normalise(item["item"]).rstrip(".") or normalise(item["reference_span"])
 
 
 def _place(item: Verified) -> Place | None:
-    """Return the item's place in the reference; None if it is invented."""
     return (item["reference_start"], item["reference_end"]) if "reference_start" in item else None
 
 

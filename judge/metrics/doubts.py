@@ -74,8 +74,6 @@ _USUAL_IN_REFUSALS = stems(each_word("refusal_words"))
 
 
 class Doubts:
-    """Doubts what rests on too few words, beyond those of the question."""
-
     def __init__(self, question: str) -> None:
         self._question = passage(question)
         self._ignored = self._question.content | _POLARITY
@@ -213,8 +211,6 @@ def claims_nothing(sentence: str) -> bool:
 
 
 class Stretches:
-    """Places in an answer, merged into disjoint intervals."""
-
     def __init__(self, places: Iterable[Place]) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []

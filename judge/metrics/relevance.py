@@ -146,7 +146,6 @@ class Relevance(BuiltInMetric):
         return _lowered(score, listed.justification, caps, evidence, findings)
 
     def _of_score(self, task: JudgeTask, sources: Sources, verdict: Mapping[str, Any]) -> Outcome:
-        """Return the judge's own verdict by a pack, lowered if the answer's citations rule it out."""
         justification = verdict.get("justification")
         if not isinstance(justification, str):
             raise InvalidVerdictError("justification must be a string")

@@ -136,7 +136,6 @@ class Passages:
                 self._index[one].append(number)
 
     def best(self, statement: str) -> Match | None:
-        """Return the best passage for a statement; None if no sentence has a word of it."""
         statement = _FOOTNOTE.sub(" ", statement)
         wanted = passage(statement).content or passage(statement).stems
         counts = Counter(number for one in wanted for number in self._index.get(one, ())[:64])
@@ -218,8 +217,6 @@ def _item(words: str, answer_span: str | None, justification: str) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """A claim, its best match on the pages that it cites, and whether it concerns the question."""
-
     claim: Claim
     page: int | None
     match: Match | None

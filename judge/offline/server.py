@@ -194,7 +194,6 @@ def _json(content: Any, status: int = 200) -> web.Response:
 
 @web.middleware
 async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Return errors in OpenAI's form, so that its SDK can read them."""
     try:
         response: web.StreamResponse = await handler(request)
     except (ValueError, LookupError, TypeError, AttributeError) as error:

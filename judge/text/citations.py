@@ -232,7 +232,6 @@ class Sources:
 
 
 def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> Sources:
-    """Number the pages of a context, given by name; `pattern`: a custom citation pattern."""
     texts: dict[int, str] = {}
     names: dict[int, str] = {}
     others: list[tuple[int, str, str]] = []

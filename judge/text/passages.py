@@ -108,8 +108,6 @@ class Passage:
 
 
 class Sentence(Passage):
-    """One sentence: its quantities, the content words beside them, and how often it is negated."""
-
     @cached_property
     def _row(self) -> tuple[Token, ...]:
         return tuple(tokens(self.text))
@@ -122,7 +120,6 @@ class Sentence(Passage):
 
     @cached_property
     def _beside(self) -> list[tuple[int, str]]:
-        """The stems of its content words outside of quantities, each with its place among the tokens."""
         taken = {place for one in self.quantities for place in range(one.place, one.end)}
         return [
             (place, stem(text))
@@ -178,7 +175,6 @@ def sentence(text: str) -> Sentence:
 
 
 def passage(text: str) -> Passage:
-    """Read a passage; cached likewise, unless it would take much memory."""
     return _remembered(text) if len(text) <= REMEMBERED_CHARS else Passage(text)
 
 

@@ -41,7 +41,6 @@ def printable(text: str, limit: int | None = None) -> str:
 
 
 def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
-    """Return the first words of a result's reason, safe to print."""
     if result.status == "failed":
         return printable(f"{result.error_type}: {result.detail}", limit)
     if result.status == "unscored":
@@ -59,7 +58,6 @@ def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
 
 
 def _lacking(evidence: object) -> str:
-    """Return what lowered a score: missing facts and conclusions, else terms; unsupported claims."""
     if not isinstance(evidence, dict):
         return ""
     for words, lists, name, upheld in _LACKING:
@@ -100,7 +98,6 @@ NO_DESCRIPTORS = (
 
 
 def out_of_descriptors() -> bool:
-    """Return whether this process can open no further file or socket."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:

@@ -206,7 +206,6 @@ class Letters:
         return None
 
     def nearest(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
-        """Return the most similar place from an offset on, if similar enough and with equal numbers."""
         needed = needed_similarity(len(wanted.row))
         for similarity, first, last in sorted(self._candidates(wanted, begin), reverse=True):
             start, end = self._place(first, last)

@@ -80,7 +80,6 @@ class Redactor:
 
 
 def find_sensitive(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of one kind of data, in order, not nested."""
     plain = plain_form(text)
     places = {place for rule in _rules(kind) for place in rule.find(plain)}
     end = 0
@@ -257,8 +256,6 @@ _CHECKS: Final[Mapping[str, Callable[[re.Match[str], str], bool]]] = {
 
 
 class Masker:
-    """Masks known secrets in any form: plain, escaped, in a URL, in base64."""
-
     def __init__(self, secrets: Iterable[str]) -> None:
         forms = {form for secret in secrets if len(secret) >= MIN_CHARS for form in forms_of(secret)}
         # Longest first, because one secret may start with another.

@@ -55,13 +55,11 @@ def folded_words(kind: str) -> frozenset[str]:
 
 
 def each_word(kind: str) -> Iterator[str]:
-    """Yield the words, or expressions, of one kind in all languages."""
     for language in read_data("languages.toml").values():
         yield from language.get(kind, "").split()
 
 
 def any_of(kind: str) -> str:
-    """Return a regular expression for the expressions of one kind, longest first."""
     return "(?:" + "|".join(sorted(set(each_word(kind)), key=lambda one: (-len(one), one))) + ")"
 
 
@@ -200,7 +198,6 @@ def _ends_sentence(text: str, start: int, stop: int, end: int) -> bool:
 
 
 def _last_word(before: str) -> str:
-    """Return the word directly before a stop, including inner stops; empty if there is none."""
     last = before.rsplit(None, 1)[-1:]
     if not last or not before.endswith(last[0]):
         return ""

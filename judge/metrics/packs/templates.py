@@ -165,7 +165,6 @@ def split_roles(text: str, warnings: list[str]) -> list[tuple[Role, str]]:
 
 
 def _with_fences(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each line, and whether it belongs to a code fence."""
     fence = ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)
@@ -217,7 +216,6 @@ def _decoded(raw: bytes, warnings: list[str]) -> str:
 
 
 def select(event: QAEvent, uses: Collection[TextName]) -> Inputs:
-    """Return the texts that templates use; the answer is always included."""
     fields = {}
     for name in filter(NAMED.fullmatch, sorted(uses)):
         kind, _, own = name.partition(".")

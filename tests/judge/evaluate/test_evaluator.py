@@ -22,7 +22,7 @@ from judge.evaluate.evaluator import (
 from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.metric import PackMetric
-from schemas import RESULT, Correction, Failed, Result, Scored, Unscored, Usage
+from schemas import RESULT, Correction, Failed, JudgeCall, Result, Scored, Unscored, Usage
 from tests.judge.tasks import OCCURRED, SAMPLED, Told, pack_metric, task_for
 
 NOW = datetime(2026, 11, 21, 9, 0, 2, tzinfo=UTC)
@@ -52,16 +52,9 @@ async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
     assert (result.score, result.verdict, result.score_exact) == (4, {"score": 4}, None)
     assert (result.result_id, result.event_id, result.metric) == (task.result_id, "e-1", "tone")
     assert (result.source, result.sampling, result.labels) == (task.source, task.sampling, {"app": "guide"})
-    assert result.judge is not None
-    assert result.judge.model_dump() == {
-        "endpoint": "primary",
-        "model_asked": "m-1",
-        "model_answered": "m-1-2026",
-        "system_fingerprint": None,
-        "fallback": False,
-        "cached": False,
-        "tries": 1,
-    }
+    assert result.judge == JudgeCall(
+        endpoint="primary", model_asked="m-1", model_answered="m-1-2026", cached=False, tries=1
+    )
     assert result.usage == Usage(input_tokens=100, cached_tokens=50, output_tokens=10)
     # 50 * 1 + 50 * 0.5 + 10 * 4 = 115 micro-USD.
     assert result.cost_usd == pytest.approx(115e-6)

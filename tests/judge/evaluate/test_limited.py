@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from judge.metrics.registry import build_metric
 from judge.metrics.replies import MAX_REPLY_CHARS
 from judge.text.redaction import KINDS, Redactor
 from schemas import Failed, JudgeTask, Scored
+from tests.judge.replies import listed_claim, relevance_reply
 from tests.judge.tasks import TONE, make_task
 
 LONG = limited.INLINE_BYTES + 1
@@ -130,12 +132,8 @@ async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
 async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
     metric = GuardedMetric(build_metric("relevance"), redactor=Redactor(KINDS), limits=TextLimits())
     page = "Rain fell on 3 days in May. " * 2_000
-    reply = (
-        '{"claims": [{"claim_span": "Rain fell on 3 days in May.", "pages": [1], "page": 1, "page_span": '
-        '"Rain fell on 3 days in May.",'
-        ' "supported": true, "relevant": true, "justification": "It says so."}], "justification": "All '
-        'supported.", "score": 5}'
-    )
+    said = "Rain fell on 3 days in May."
+    reply = json.dumps(relevance_reply([listed_claim(said, [1], said)]))
     task = make_task(
         "relevance",
         question="On how many days in May did rain fall?",

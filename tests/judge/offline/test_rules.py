@@ -13,24 +13,9 @@ from judge.metrics.relevance_checks import RelevanceChecks, RelevanceReply, is_u
 from judge.offline.rules import MAX_CLAIMS, MAX_TERMS, coverage_evidence, judge_claims, relevance_evidence
 
 STATED = st.sampled_from(
-    [
-        "The tower",
-        "is",
-        "not",
-        "in Paris",
-        "1889",
-        "1,000",
-        ". ",
-        "; ",
-        ", and",
-        "therefore",
-        "\n",
-        "[2]",
-        "Ünïcode",
-        "…",
-        " ",
-    ]
-)
+    ["The tower", "is", "not", "in Paris", "1889", "1,000", ". ", "; ", ", and", "therefore", "\n", "[2]",
+        "Ünïcode", "…", " "]
+)  # fmt: skip
 
 
 @given(
@@ -57,19 +42,9 @@ PAGES = {
     2: "The Eiffel Tower stands on the Champ de Mars in Paris. It was not moved.",
 }
 CLAIMED = st.sampled_from(
-    [
-        "The tower is 330 metres tall.",
-        "It stands in Paris",
-        "not",
-        "[Page 7]",
-        "[Pages 2, 7]",
-        "Evidence: [Page 2]",
-        "[Page 9]",
-        "\n",
-        "I'm sorry",
-        "?",
-    ]
-)
+    ["The tower is 330 metres tall.", "It stands in Paris", "not", "[Page 7]", "[Pages 2, 7]",
+        "Evidence: [Page 2]", "[Page 9]", "\n", "I'm sorry", "?"]
+)  # fmt: skip
 
 
 def test_the_lists_are_bounded() -> None:

@@ -100,6 +100,7 @@ def test_every_input_is_redacted(when: str) -> None:
 @pytest.mark.parametrize(
     ("name", "event", "told"),
     [
+        ("question", {"question": "x" * 51}, r"question must be at most 50 .*judge\.max_question_chars"),
         ("messages", {"messages": [{"role": "user", "content": "x" * 101}]}, "context must be at most 100"),
         ("tool_calls", {"tool_calls": [{"name": "t", "result": "x" * 101}]}, "context must be at most 100"),
         ("fields.policy", {"fields": {"policy": "x" * 101}}, "context must be at most 100"),
