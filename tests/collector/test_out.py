@@ -97,9 +97,8 @@ async def test_each_result_is_exported_once_with_its_span(stage: Stage) -> None:
     others = [scored(1, 3, labels={"app": "shop"}), failed(2), unscored(3), labelled]
     await stage.produce([one.model_dump_json().encode() for one in others], topic="scores")
     results = await stage.results()
-    assert {(one.event_id, one.trace_id, one.span_id) for one in results if one.trace_id} == {
-        (one.event_id, one.trace_id, one.span_id) for one in events_of([traced])
-    }
+    places = {(one.event_id, one.trace_id, one.span_id) for one in results if one.trace_id}
+    assert places == {(one.event_id, one.trace_id, one.span_id) for one in events_of([traced])}
 
     by_topic, by_http = stage.directory / "by-topic.json", stage.directory / "by-http.json"
     receiver = {
@@ -108,11 +107,9 @@ async def test_each_result_is_exported_once_with_its_span(stage: Stage) -> None:
         "group_id": f"{stage.name}-collector",
         "logs": {"topics": [stage.topic("evaluations")]},
     }
-    forwarding = collector(
-        stage.directory, {"file": {"path": str(by_topic)}}, receivers={"kafka": receiver}, signals=["logs"]
-    )
-    taking = collector(stage.directory, {"file": {"path": str(by_http)}}, signals=["logs"])
-    async with taking as direct:
+    to_files = [{"file": {"path": str(file)}} for file in (by_topic, by_http)]
+    forwarding = collector(stage.directory, to_files[0], receivers={"kafka": receiver}, signals=["logs"])
+    async with collector(stage.directory, to_files[1], signals=["logs"]) as direct:
         stage.changes["sinks"] = {
             "topic": {"kind": "otlp_topic"},
             "http": {"kind": "otlp_http", "url": f"{direct.url}/v1/logs"},

@@ -238,11 +238,9 @@ def test_equalizing_never_keeps_what_our_own_rate_would_not(randomness: int, rat
 @pytest.mark.parametrize("upstream", ["equalize", "proportional"])
 @pytest.mark.parametrize("stated", [False, True])
 def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, stated: bool) -> None:
-    """The interval of the mean holds the true mean in 93 to 97% of runs, with unequal upstream rates.
+    """Half of the answers score 2 and arrive at 100%, half score 4 and arrive at 25%: the true mean is 3.
 
-    Half of the answers score 2 and arrive at 100%, half score 4 and arrive at 25%: the true mean is 3, and
-    the mean of the arrivals (2 + 0.25 * 4) / 1.25 = 2.4. Consistent samplers state their threshold in `th`,
-    others a probability.
+    The mean of the arrivals is (2 + 0.25 * 4) / 1.25 = 2.4.
     """
     policy = SamplingPolicy(default_rate=0.5, upstream=upstream)  # type: ignore[arg-type] # one of the two
     source = random.Random(21)
@@ -259,7 +257,6 @@ def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, state
         interval = WeightedSums.of(kept).interval(lowest=1, highest=5)
         held += interval is not None and interval[0] <= 3 <= interval[1]
     # The share of 160 runs at 95% has a standard error of 0.017; four of them below 0.95 is 0.88.
-
     assert held / runs >= 0.88
 
 

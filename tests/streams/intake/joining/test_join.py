@@ -42,7 +42,10 @@ def test_a_trace_is_closed_a_grace_after_its_root() -> None:
     assert closed(join, 6.9) == []
     add(join, "t", [span(2)], size=10, now=6.9)
     assert closed(join, 7) == [("t", "root", 3)]
-    assert (len(join), join.size, join.wait) == (0, 0, None)
+    assert (len(join), join.size, join.wait, join.late) == (0, 0, None, 0)
+    # A span after the close is late: a reopened trace would replace the complete event with a partial one.
+    assert add(join, "t", [span(3)], size=10, now=8) is None
+    assert (len(join), join.late) == (0, 1)
 
 
 def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
@@ -65,15 +68,6 @@ def test_the_oldest_traces_are_closed_above_the_limits() -> None:
     add(join, "e", [span(5)], size=985, now=5)  # 985 + 10 is at most 1,000, and 985 + 2 * 10 is not
     assert closed(join, 5) == [("b", "room", 1), ("c", "room", 1)]
     assert join.size == 995
-
-
-def test_a_span_after_the_close_is_late() -> None:
-    """A reopened trace would replace the complete event with a partial one."""
-    join = Join(BOUNDS, is_complete=READER.is_complete)
-    add(join, "t", [ROOT], size=10, now=0)
-    assert closed(join, 5) == [("t", "root", 1)]
-    assert add(join, "t", [span(1)], size=10, now=6) is None
-    assert (len(join), join.late) == (0, 1)
 
 
 def test_a_released_trace_restarts() -> None:
@@ -216,6 +210,7 @@ def test_a_clock_that_was_ahead_for_a_moment_stops_no_partition() -> None:
 
 def test_a_record_without_a_time_counts_only_at_the_end() -> None:
     join, clock = opened(None, wall=1_000)
+    look(clock, *range(1_000, 1_011))
     assert keys(join) == []
-    look(clock, *range(1_000, 1_012))
+    look(clock, 1_011)
     assert keys(join) == [("t", "idle")]

@@ -26,7 +26,7 @@ CASES = [json.loads(line) for line in LINES]
 
 
 def in_bytes(text: str | dict[str, str] | None) -> bytes | None:
-    """Return a text of a case as bytes; `{"base64": ...}` for what is no text."""
+    """`{"base64": ...}` stands for what is no text."""
     if isinstance(text, dict):
         return base64.b64decode(text["base64"])
     return None if text is None else text.encode()
@@ -72,30 +72,20 @@ JSON = st.recursive(
 )
 ENVELOPE = ("specversion", "type", "source", "id", "data", "data_base64", "time", "traceparent")
 NAMES = [*QAEvent.model_fields, *ENVELOPE]
+HEADER_NAMES = ["content-type", "ce_specversion", "ce_id", "ce_time", "traceparent", "tracestate", "x"]
+HEADER_VALUES = st.sampled_from([b"application/cloudevents+json", b"1.0", PARENT])
 HEADERS = st.lists(
-    st.tuples(
-        st.sampled_from(["content-type", "ce_specversion", "ce_id", "ce_time", "traceparent", "tracestate",
-            "x"]),
-        st.none() | st.binary(max_size=20) | st.sampled_from([b"application/cloudevents+json", b"1.0",
-            PARENT]),
-    ),
-    max_size=4,
-)  # fmt: skip
+    st.tuples(st.sampled_from(HEADER_NAMES), st.none() | st.binary(max_size=20) | HEADER_VALUES), max_size=4
+)
 
 
 @settings(deadline=None)
 @given(
-    st.dictionaries(st.sampled_from(NAMES), JSON | st.text(max_size=5)), HEADERS, st.none() | st.integers()
+    st.dictionaries(st.sampled_from(NAMES), JSON | st.text(max_size=5)), HEADERS, st.integers() | st.none()
 )
-def test_any_json_is_accepted_or_refused(
-    document: dict[str, Any], headers: Any, timestamp: int | None
-) -> None:
+def test_any_json_is_accepted_or_refused(document: Any, headers: Any, timestamp: int | None) -> None:
     try:
-        value = orjson.dumps(document)
-    except (TypeError, orjson.JSONEncodeError):
-        return  # a number that orjson does not write
-    try:
-        event = INGEST.decode(value, headers, timestamp)
+        event = INGEST.decode(json.dumps(document).encode(), headers, timestamp)
     except DecodeError as error:
         error.detail.encode()  # raises if the detail is not valid Unicode
     else:

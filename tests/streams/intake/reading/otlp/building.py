@@ -6,17 +6,12 @@ from typing import Any
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 START = 1_795_291_000_000_000_000
+_KINDS: dict[type, str] = {bool: "boolValue", int: "intValue", float: "doubleValue", str: "stringValue"}
 
 
 def any_value(value: Any) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"boolValue": value}
-    if isinstance(value, int):
-        return {"intValue": str(value)}
-    if isinstance(value, float):
-        return {"doubleValue": value}
-    if isinstance(value, str):
-        return {"stringValue": value}
+    if type(value) in _KINDS:
+        return {_KINDS[type(value)]: str(value) if type(value) is int else value}
     if isinstance(value, Mapping):
         return {"kvlistValue": {"values": key_values(value)}}
     return {"arrayValue": {"values": [any_value(item) for item in value]}}
@@ -53,16 +48,9 @@ def span(
 def request(
     *spans: Mapping[str, Any], scope: str = "test", resource: Mapping[str, Any] | None = None
 ) -> bytes:
-    return json.dumps(
-        {
-            "resourceSpans": [
-                {
-                    "resource": {"attributes": key_values(resource or {"service.name": "shop"})},
-                    "scopeSpans": [{"scope": {"name": scope}, "spans": list(spans)}],
-                }
-            ]
-        }
-    ).encode()
+    scopes = [{"scope": {"name": scope}, "spans": list(spans)}]
+    service = {"attributes": key_values(resource or {"service.name": "shop"})}
+    return json.dumps({"resourceSpans": [{"resource": service, "scopeSpans": scopes}]}).encode()
 
 
 def log_request(*records: Mapping[str, Any], scope: str = "test") -> bytes:

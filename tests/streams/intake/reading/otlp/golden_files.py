@@ -1,7 +1,4 @@
-"""The expected events of each sample.
-
-`python -m tests.streams.intake.reading.otlp.golden_files` rewrites them.
-"""
+"""`python -m tests.streams.intake.reading.otlp.golden_files` writes the expected events of each sample."""
 
 from __future__ import annotations
 
@@ -12,9 +9,8 @@ from schemas import QAEvent
 from streams.intake.reading.otlp.reader import OtlpReader, Unit
 from streams.intake.reading.otlp.span import Span
 
-HERE = Path(__file__).parent
-SAMPLES = HERE / "samples"
-GOLDEN = HERE / "golden"
+SAMPLES = Path(__file__).with_name("samples")
+GOLDEN = Path(__file__).with_name("golden")
 
 
 def events_of(records: Iterable[bytes], unit: Unit = "trace") -> list[QAEvent]:
@@ -40,9 +36,5 @@ def names() -> list[str]:
 
 if __name__ == "__main__":
     for name in names():
-        path = next(
-            SAMPLES / f"{name}{ending}"
-            for ending in (".pb", ".json")
-            if (SAMPLES / f"{name}{ending}").exists()
-        )
-        (GOLDEN / f"{name}.jsonl").write_text(lines_of(events_of([path.read_bytes()])))
+        record = next(SAMPLES.glob(f"{name}.*")).read_bytes()
+        (GOLDEN / f"{name}.jsonl").write_text(lines_of(events_of([record])))

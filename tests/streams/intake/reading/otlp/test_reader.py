@@ -30,6 +30,7 @@ PAGES = {"Page-1": "It weighs 340 g.", "Page-2": "A charge lasts 12 hours."}
 ONE, TWO = PAGES.values()
 MARKED = f"Pages:\n[Page-1] {ONE}\n[Page-2] {TWO}"
 TAGGED = f"<documents><document index='1'>{ONE}</document>\n<document index='2'>{TWO}</document></documents>"
+READER = OtlpReader(unit="trace", max_event_bytes=1_000_000)
 MODEL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1"}
 
 
@@ -38,38 +39,31 @@ def read(value: bytes) -> GroupReading:
     return READER.read(spans)
 
 
-def event_of(value: bytes) -> QAEvent:
-    (event,) = read(value).events
+def event_of(document: Any) -> QAEvent:
+    (event,) = read(json.dumps(document).encode()).events
     return event
 
 
-def said(text: str) -> dict[str, Any]:
-    return {
-        "openinference.span.kind": "LLM",
-        "llm.model_name": "m-1",
-        "llm.output_messages.0.message.content": text,
-    }
+SAID = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": ANSWER}
+
+
+DSPY = f"[[ ## context ## ]]\n{TWO}\n\n[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "pages"),
     [
-        f"{MARKED}\n\n{QUESTION}",
-        f"{MARKED}\n{QUESTION}",
-        f"{QUESTION}\n\n{MARKED}",
-        f"{TAGGED}\n\n{QUESTION}",
-        f"{QUESTION}\n{TAGGED}",
+        (f"{MARKED}\n\n{QUESTION}", PAGES),
+        (f"{MARKED}\n{QUESTION}", PAGES),
+        (f"{QUESTION}\n\n{MARKED}", PAGES),
+        (f"{TAGGED}\n\n{QUESTION}", PAGES),
+        (f"{QUESTION}\n{TAGGED}", PAGES),
+        (DSPY, {"Page-1": TWO}),
     ],
 )
-def test_a_question_without_a_mark_is_cut_from_marked_pages(text: str) -> None:
+def test_a_question_is_cut_from_marked_pages(text: str, pages: dict[str, str]) -> None:
     prompt = open_prompt(text)
-    assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, PAGES, True)
-
-
-def test_the_fields_of_a_prompt_of_dspy_are_marks() -> None:
-    fields = f"[[ ## context ## ]]\n{TWO}\n\n[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object"
-    prompt = open_prompt(fields)
-    assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, {"Page-1": TWO}, True)
+    assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, pages, True)
 
 
 @pytest.mark.parametrize("text", [MARKED, f"{MARKED}\n\nAnswer in French.", "Page 3: what does it say?"])
@@ -98,16 +92,14 @@ def test_the_result_of_a_tool_is_taken_out_of_its_envelope(value: Any, text: str
     assert result_text(json.dumps(value) if isinstance(value, dict) else value) == text
 
 
-READER = OtlpReader(unit="trace", max_event_bytes=1_000_000)
-
-FORM_NAMES = (
-    *("role", "content", "parts", "messages", "type", "text", "kwargs", "lc", "data", "args", "documents"),
-)
+FORM_NAMES = ["role", "content", "parts", "messages", "type", "text", "kwargs", "lc", "data", "args"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(FORM_NAMES) | st.text(max_size=5), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from([*FORM_NAMES, "documents"]) | st.text(max_size=5), inner, max_size=4
+        )
     ),
     max_leaves=20,
 )
@@ -115,58 +107,44 @@ JSON = st.recursive(
 
 @given(JSON, JSON)
 def test_any_content_is_read_or_left_out(heard: Any, gave: Any) -> None:
-    attributes: dict[str, Any] = {
-        "openinference.span.kind": "CHAIN",
-        "gen_ai.request.model": "m",
-        "input.value": json.dumps(heard),
-        "output.value": json.dumps(gave),
-    }
-    model = MODEL | {
-        "gen_ai.input.messages": json.dumps(heard),
-        "gen_ai.output.messages": json.dumps(gave),
-        "events": json.dumps(gave),
-        "metadata": json.dumps(gave),
-    }
-    retriever = {"openinference.span.kind": "RETRIEVER", "output.value": json.dumps(gave)}
-    value = request(
-        span(1, "a", attributes), span(2, "b", model, parent=1), span(3, "c", retriever, parent=1)
-    )
-    read(value)
+    given, output = json.dumps(heard), json.dumps(gave)
+    chain = {"openinference.span.kind": "CHAIN", "gen_ai.request.model": "m", "input.value": given}
+    model = MODEL | {"gen_ai.input.messages": given, "gen_ai.output.messages": output, "events": output}
+    retriever = {"openinference.span.kind": "RETRIEVER", "output.value": output}
+    spans = chain | {"output.value": output}, model | {"metadata": output}, retriever
+    read(request(*(span(at, "a", one, parent=1 if at > 1 else None) for at, one in enumerate(spans, 1))))
 
 
-@pytest.mark.parametrize("wrapped", ["[", '{"messages":', '{"kwargs":{"lc":1,"a":', '{"outputs":'])
-def test_content_that_is_nested_without_end_is_left_alone(wrapped: str) -> None:
-    closing = {"[": "]", '{"messages":': "}", '{"kwargs":{"lc":1,"a":': "}}", '{"outputs":': "}"}[wrapped]
-    deep = wrapped * 400 + "1" + closing * 400
-    read(request(span(1, "a", MODEL | {
-        "gen_ai.input.messages": deep,
-        "gen_ai.output.messages": deep,
-        "output.value": deep,
-    })))  # fmt: skip
+NESTED = {"[": "]", '{"messages":': "}", '{"kwargs":{"lc":1,"a":': "}}", '{"outputs":': "}"}
+
+
+@pytest.mark.parametrize(("wrapped", "closing"), NESTED.items())
+def test_content_that_is_nested_without_end_is_left_alone(wrapped: str, closing: str) -> None:
+    names = ("gen_ai.input.messages", "gen_ai.output.messages", "output.value")
+    read(request(span(1, "a", MODEL | dict.fromkeys(names, wrapped * 400 + "1" + closing * 400))))
 
 
 def test_fields_of_json_may_be_null_and_ids_base64() -> None:
-    written = json.loads(request(span(1, "call", said(ANSWER))))
+    written = json.loads(request(span(1, "call", SAID)))
     (of_resource,) = written["resourceSpans"]
     (of_scope,) = of_resource["scopeSpans"]
     (one,) = of_scope["spans"]
     one |= {"parentSpanId": None, "traceState": None, "events": None, "status": None, "name": None}
     one |= {"traceId": base64.b64encode(bytes.fromhex(TRACE)).decode(), "spanId": "AAAAAAAAAAE="}
     of_scope["scope"] = of_resource["resource"] = written["resourceLogs"] = None
-    event = event_of(json.dumps(written).encode())
+    event = event_of(written)
     assert (event.answer, event.trace_id, event.span_id) == (ANSWER, TRACE, f"{1:016x}")
 
 
 def test_json_is_read_with_numbers_of_any_form() -> None:
     """Names of the schema (resource_spans) are refused."""
-    written = request(span(1, "call", said(ANSWER) | {"metadata": json.dumps({"serviceTier": "gold"})}))
+    value = request(span(1, "call", SAID))
     with pytest.raises(DecodeError, match="got resource_spans"):
-        READER.heads(written.replace(b"resourceSpans", b"resource_spans"))
-    (one,) = (changed := json.loads(written))["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    at = int(one["endTimeUnixNano"])
-    for number in (at, float(at)):
-        one["endTimeUnixNano"] = number
-        assert event_of(json.dumps(changed).encode()).occurred_at == event_of(written).occurred_at
+        READER.heads(value.replace(b"resourceSpans", b"resource_spans"))
+    (one,) = (written := json.loads(value))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    at, expected = int(one["endTimeUnixNano"]), event_of(written).occurred_at
+    for one["endTimeUnixNano"] in (at, float(at)):
+        assert event_of(written).occurred_at == expected
 
 
 @pytest.mark.parametrize("value", [b'{"event_id": "e1", "question": "Q"}', b'{"resourceMetrics": []}'])
@@ -176,12 +154,12 @@ def test_json_of_another_kind_is_refused(value: bytes) -> None:
     assert READER.heads(b"{}") == []
 
 
-@pytest.mark.parametrize("read", [READER.heads, READER.parts])
-def test_json_of_otlp_before_its_scopes_is_refused(read: Callable[[bytes], object]) -> None:
+def test_json_of_otlp_before_its_scopes_is_refused() -> None:
     """The field was renamed in 2022; in Protobuf it kept its number and is read."""
     value = request(span(1, "chat")).replace(b"scopeSpans", b"instrumentationLibrarySpans")
-    with pytest.raises(DecodeError, match="has instrumentationLibrarySpans"):
-        read(value)
+    for reading in (READER.heads, READER.parts):
+        with pytest.raises(DecodeError, match="has instrumentationLibrarySpans"):
+            reading(value)
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip), st.integers(1, 200), st.booleans())
@@ -202,11 +180,8 @@ PARTS = "at most 100000 attributes and events"
 OBJECTS = "at most 250000 objects in JSON"
 
 
-def _json(*spans: str, logs: bool = False) -> bytes:
-    inner = '{"resourceLogs":[{"scopeLogs":[{"logRecords":[%s]}]}]}' if logs else (
-        '{"resourceSpans":[{"scopeSpans":[{"spans":[%s]}]}]}'
-    )  # fmt: skip
-    return (inner % ",".join(spans)).encode()
+def _json(spans: str, form: str = '{"resourceSpans":[{"scopeSpans":[{"spans":[%s]}]}]}') -> bytes:
+    return (form % spans).encode()
 
 
 def _one(**fields: Any) -> bytes:
@@ -221,29 +196,23 @@ def _traces(fill: Callable[[Any], object]) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def _add(count: int, to: Any) -> None:
+def _add(count: int, to: Any, **fields: Any) -> None:
     for _ in range(count):
-        to.add()
-
-
-def _deep(span: Any) -> None:
-    _add(100_001, span.attributes.add().value.array_value.values)
+        to.add(**fields)
 
 
 def _logs() -> bytes:
     request = Logs()
-    records = request.resource_logs.add().scope_logs.add().log_records
-    for _ in range(20_001):
-        records.add().trace_id = b"1" * 16
+    _add(20_001, request.resource_logs.add().scope_logs.add().log_records, trace_id=b"1" * 16)
     return bytes(request.SerializeToString())
 
 
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (_json(*["{}"] * 20_001), SPANS),
-        (_json(*["{}"] * 20_001, logs=True), SPANS),
-        (_json(*["{}"] * 300_000), OBJECTS),
+        (_json("{}," * 20_000 + "{}"), SPANS),
+        (_json("{}," * 20_000 + "{}", '{"resourceLogs":[{"scopeLogs":[{"logRecords":[%s]}]}]}'), SPANS),
+        (_json("{}," * 299_999 + "{}"), OBJECTS),
         (b'{"resourceSpans":[%s{}]}' % (b"{}," * 300_000), OBJECTS),
         (b"\x0a\0" * 20_001, SPANS),  # 20,001 resources
         (b"\x0a" + b"\x80\xf1\x04" + b"\x12\0" * 40_000, SPANS),  # one of 40,000 scopes: 80,000 bytes
@@ -266,7 +235,7 @@ def test_too_many_spans_are_refused_before_they_are_read(value: bytes, why: str)
         _one(attributes=[{"key": "a", "value": {"kvlistValue": {"values": [0] * 100_001}}}]),
         _traces(lambda span: _add(100_001, span.attributes)),
         _traces(lambda span: _add(25_001, span.events)),
-        _traces(_deep),
+        _traces(lambda span: _add(100_001, span.attributes.add().value.array_value.values)),
     ],
 )
 def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> None:
@@ -296,9 +265,9 @@ def test_log_records_of_a_span_are_its_events_each_once() -> None:
     assert (alone.name, alone.end, alone.events) == ("e1", 4, (SpanEvent("e2", {"n": "e2"}),))
 
 
-@pytest.mark.parametrize("form", [dict, json.dumps], ids=["messages", "texts"])
-def test_a_conversation_is_read_up_to_its_bound(form: Callable[[Any], Any]) -> None:
+def test_a_conversation_is_read_up_to_its_bound() -> None:
     """The first 500 messages with text are read, in each form; blank ones do not count."""
     spoken = [f"{number}" if number % 2 else "" for number in range(2 * MAX_TURNS + 9)]
-    value = [form({"role": "user", "content": text}) for text in spoken]
-    assert [turn.text for turn in read_turns(value)] == spoken[1::2][:MAX_TURNS]
+    messages = [{"role": "user", "content": text} for text in spoken]
+    for value in (messages, [json.dumps(message) for message in messages]):
+        assert [turn.text for turn in read_turns(value)] == spoken[1::2][:MAX_TURNS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,21 +21,12 @@ class FakeRegistry:
         self.url = ""
 
     def add(
-        self,
-        place: str,
-        schema: str,
-        kind: str | None = None,
-        *,
-        serialized: str | None = None,
-        references: Sequence[Mapping[str, Any]] = (),
+        self, place: str, schema: str, kind: str = "", *, serialized: str | None = None, references: Any = ()
     ) -> None:
         """Register a schema under a path such as `ids/7`, `guids/...` or `subjects/s/versions/1`."""
-        found: dict[str, Any] = {"schema": schema}
-        if kind is not None:
-            found["schemaType"] = kind
-        if references:
-            found["references"] = list(references)
-        self.schemas[place] = {"plain": found, "serialized": {**found, "schema": serialized}}
+        optional = {"schemaType": kind, "references": list(references)}  # both are missing for plain Avro
+        found = {"schema": schema} | {name: value for name, value in optional.items() if value}
+        self.schemas[place] = {"plain": found, "serialized": found | {"schema": serialized}}
 
     async def answer(self, request: web.Request) -> web.Response:
         place = request.path.lstrip("/").removeprefix("schemas/")
