@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +18,14 @@ from schemas import QAEvent
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
 from streams.intake.selector import sampling_policy
-from tests.collector.collector import KEYED, collector, to_kafka
+from tests.collector.collector import KEYED, binary, collector, to_kafka
 from tests.integration.deadlines import until
 from tests.integration.stage import Chat, Stage, decided, trace_ids
 from tests.integration.tuning import GRACE
+from tests.places import ROOT
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
+from tests.toolbox import run
 
 pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
 
@@ -134,7 +137,6 @@ def opinion(request: ChatRequest) -> str:
 
 
 def asked(trace_id: str, answer: str, signal: str) -> bytes:
-    """A request with a trace of one span or one log record."""
     if signal == "logs":
         said = {"gen_ai.input.messages": "How?", "gen_ai.output.messages": answer}
         name = "gen_ai.client.inference.operation.details"
@@ -196,3 +198,24 @@ async def test_weights_include_the_rate_of_a_collectors_sampler(
     weights = len(expected) / thinned, len(others) / OWN
     mean = (4 * weights[0] + 2 * weights[1]) / sum(weights)
     assert sums["weighted"] / sums["weight"] == pytest.approx(mean)
+
+
+# The documented configurations
+
+
+def configuration(page: str) -> str:
+    """The first block of a page that starts with the mark."""
+    _, _, after = (ROOT / "docs" / page).read_text(encoding="utf-8").partition("    # Collector\n")
+    lines = []
+    for line in after.splitlines():
+        if line.startswith("    # ") or (line and not line.startswith("    ")):
+            break
+        lines.append(line)
+    return textwrap.dedent("\n".join(lines))
+
+
+@pytest.mark.parametrize("page", ["traces.md", "sinks.md"])
+def test_a_collector_takes_the_pages_configuration(page: str, tmp_path: Path) -> None:
+    config = tmp_path / "collector.yaml"
+    config.write_text(configuration(page), encoding="utf-8")
+    run(binary(), "validate", "--config", config)

@@ -21,7 +21,6 @@ BASE_IMAGE = "docker.io/library/python:3.13-slim"
 @dataclass(frozen=True, slots=True)
 class Built:
     size_bytes: int
-    base_size_bytes: int
     config: Mapping[str, Any]
     root: Path
     log: str
@@ -56,19 +55,15 @@ class Builder:
         container = self._buildah("from", "--pull-never", f"localhost/{tag}").strip()
         self._containers.append(container)
         root = Path(self._buildah("mount", container).strip())
-        size, base = self._size_bytes(f"localhost/{tag}"), self._size_bytes(BASE_IMAGE)
-        return Built(size, base, described["Docker"]["config"], root, log)
+        # buildah rounds the size to three digits ("274 MB").
+        number, unit = json.loads(self._buildah("images", "--json", f"localhost/{tag}"))[0]["size"].split()
+        size_bytes = int(float(number) * {"KB": 1e3, "MB": 1e6, "GB": 1e9}[unit])
+        return Built(size_bytes, described["Docker"]["config"], root, log)
 
     def close(self) -> None:
         for container in self._containers:
             self._buildah("umount", container)
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _size_bytes(self, image: str) -> int:
-        listed = json.loads(self._buildah("images", "--json", image))
-        # buildah rounds the size to three digits ("274 MB").
-        number, unit = str(listed[0]["size"]).split()
-        return int(float(number) * {"KB": 1e3, "MB": 1e6, "GB": 1e9}[unit])
 
     def _buildah(self, *arguments: str | Path) -> str:
         folders = f"--root={self._folder / 'store'}", f"--runroot={self._folder / 'run'}"

@@ -28,11 +28,8 @@ exec chroot "$root" "$@"
 """
 
 
-def command(image: Built, arguments: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
-    return inside(image, [*image.config["Entrypoint"], *arguments], files)
-
-
 def inside(image: Built, words: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
+    """Return the command line that runs a program of the image."""
     user, group = image.config["User"].split(":")
     mounts: list[str] = []
     for path, source in (files or {}).items():

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import QAEvent
@@ -62,7 +62,6 @@ def test_a_rate_outside_is_refused() -> None:
             threshold(rate)
 
 
-@settings(deadline=None)
 @given(RATES)
 def test_the_probability_is_what_the_threshold_says(rate: float) -> None:
     """P = (2^56 - T) / 2^56, at least the rate and less than 2^-56 above it."""
@@ -71,7 +70,6 @@ def test_the_probability_is_what_the_threshold_says(rate: float) -> None:
     assert 0 <= exact - Fraction(rate) < Fraction(1, RANGE)
 
 
-@settings(deadline=None)
 @given(RATES, RATES, st.text(min_size=1, max_size=20))
 def test_raising_a_rate_never_drops_an_event(first: float, second: float, event_id: str) -> None:
     low, high = sorted((first, second))
@@ -79,7 +77,6 @@ def test_raising_a_rate_never_drops_an_event(first: float, second: float, event_
     assert [policy.decide_event(_event(event_id), None).keep for policy in policies] != [True, False]
 
 
-@settings(deadline=None)
 @given(RATES, RATES, st.integers(0, RANGE - 1))
 def test_what_a_metric_keeps_is_part_of_what_sampling_keeps(rate: float, share: float, r: int) -> None:
     event = Decision(randomness=r, rate=Fraction(rate), threshold=threshold(rate), stratum="s", policy="p")
@@ -106,7 +103,6 @@ def test_without_a_valid_trace_id_the_event_id_decides(trace_id: str | None) -> 
     assert event_randomness("e", trace_id, "ot=rv:ffffffffffffff") == int(digest[:14], 16)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=100), st.text(max_size=40))
 def test_any_trace_context_is_read_without_an_error(tracestate: str, trace_id: str) -> None:
     found = event_randomness("e", trace_id, tracestate)

@@ -87,8 +87,7 @@ class Stage:
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
-    async with asyncio.timeout(30):
-        await asyncio.gather(*tasks)
+    await asyncio.wait_for(asyncio.gather(*tasks), 30)
 
 
 def _texts(*events: QAEvent) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import QAEvent
@@ -53,10 +53,10 @@ def test_a_record_over_the_limit_is_oversized() -> None:
     assert refused.value.reason == "oversized"
 
 
-@pytest.mark.parametrize("value", [b'{"a":' + b"[" * 10_000 + b"]" * 10_000 + b"}", b"[" * 100_000])
-def test_json_without_end_is_refused(value: bytes) -> None:
-    with pytest.raises(DecodeError, match="value: is not valid JSON"):
-        INGEST.decode(value)
+def test_json_without_end_is_refused() -> None:
+    for value in (b'{"a":' + b"[" * 10_000 + b"]" * 10_000 + b"}", b"[" * 100_000):
+        with pytest.raises(DecodeError, match="value: is not valid JSON"):
+            INGEST.decode(value)
 
 
 def test_many_pages_are_read() -> None:
@@ -79,7 +79,6 @@ HEADERS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(NAMES), JSON | st.text(max_size=5)), HEADERS, st.integers() | st.none()
 )

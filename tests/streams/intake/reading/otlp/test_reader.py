@@ -30,7 +30,7 @@ PAGES = {"Page-1": "It weighs 340 g.", "Page-2": "A charge lasts 12 hours."}
 ONE, TWO = PAGES.values()
 MARKED = f"Pages:\n[Page-1] {ONE}\n[Page-2] {TWO}"
 TAGGED = f"<documents><document index='1'>{ONE}</document>\n<document index='2'>{TWO}</document></documents>"
-READER = OtlpReader(unit="trace", max_event_bytes=1_000_000)
+READER = OtlpReader(unit="trace", max_event_bytes=4_194_304)
 MODEL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1"}
 
 
@@ -147,10 +147,10 @@ def test_json_is_read_with_numbers_of_any_form() -> None:
         assert event_of(written).occurred_at == expected
 
 
-@pytest.mark.parametrize("value", [b'{"event_id": "e1", "question": "Q"}', b'{"resourceMetrics": []}'])
-def test_json_of_another_kind_is_refused(value: bytes) -> None:
-    with pytest.raises(DecodeError, match="has neither resourceSpans nor resourceLogs"):
-        READER.heads(value)
+def test_json_of_another_kind_is_refused() -> None:
+    for value in (b'{"event_id": "e1", "question": "Q"}', b'{"resourceMetrics": []}'):
+        with pytest.raises(DecodeError, match="has neither resourceSpans nor resourceLogs"):
+            READER.heads(value)
     assert READER.heads(b"{}") == []
 
 
@@ -173,7 +173,6 @@ def test_a_truncated_conversation_gives_a_prefix(text: str, cut: int, ascii_only
         assert text.startswith(event.answer) or text.strip().startswith(event.answer.strip())
 
 
-BOUNDED = OtlpReader(unit="trace", max_event_bytes=4_194_304)
 ONES = "1" * 32
 SPANS = "at most 20000 spans, scopes and resources"
 PARTS = "at most 100000 attributes and events"
@@ -220,7 +219,7 @@ def _logs() -> bytes:
     ],
 )
 def test_too_many_spans_are_refused_before_they_are_read(value: bytes, why: str) -> None:
-    for read in (BOUNDED.heads, BOUNDED.parts):
+    for read in (READER.heads, READER.parts):
         with pytest.raises(DecodeError, match=why) as refused:
             read(value)
         assert refused.value.reason == "oversized"
@@ -239,15 +238,15 @@ def test_too_many_spans_are_refused_before_they_are_read(value: bytes, why: str)
     ],
 )
 def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> None:
-    BOUNDED.heads(value)
+    READER.heads(value)
     with pytest.raises(DecodeError, match=PARTS) as refused:
-        BOUNDED.parts(value)
+        READER.parts(value)
     assert refused.value.reason == "oversized"
 
 
 def test_an_invalid_array_attribute_is_empty() -> None:
     value = _one(attributes=[{"key": "a", "value": {"arrayValue": {"values": "x" * 9}}}])
-    (span,) = BOUNDED.parts(value)[ONES]
+    (span,) = READER.parts(value)[ONES]
     assert span.attributes == {"a": []}
 
 

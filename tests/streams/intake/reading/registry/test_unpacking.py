@@ -16,24 +16,20 @@ from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from streams.errors import DecodeError, ReaderDownError
 from streams.intake.reading.registry.decoding import AvroSchema, descriptors
-from streams.intake.reading.registry.unpacking import RegistryClient, Unpacking, wire_form
+from streams.intake.reading.registry.unpacking import RegistryClient, Unpacking
 from tests.integration.deadlines import until
 from tests.streams.intake.reading.registry.fake_registry import FakeRegistry, fake_registry
 
 GUID = UUID("0af76519-16cd-43dd-8448-eb211c80319c")
 PAGE = {"type": "record", "name": "Page", "namespace": "qa", "fields": [{"name": "text", "type": "string"}]}
-EVENT = {
-    "type": "record",
-    "name": "Event",
-    "namespace": "qa",
-    "fields": [
-        {"name": "event_id", "type": "string"},
-        {"name": "question", "type": "string"},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "reference", "type": ["null", "string"], "default": None},
-        {"name": "pages", "type": {"type": "array", "items": "Page"}},
-    ],
-}
+FIELDS: list[dict[str, Any]] = [
+    {"name": "event_id", "type": "string"},
+    {"name": "question", "type": "string"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "reference", "type": ["null", "string"], "default": None},
+    {"name": "pages", "type": {"type": "array", "items": "Page"}},
+]
+EVENT = {"type": "record", "name": "Event", "namespace": "qa", "fields": FIELDS}
 WORDS = {"event_id": "e1", "question": "How?", "at": 1_000, "reference": None, "pages": [{"text": "So."}]}
 PAGE_FILE = {"name": "page.proto", "subject": "page", "version": 1}
 READ = {**WORDS, "at": "1970-01-01T00:00:01+00:00"}
@@ -99,13 +95,16 @@ async def test_avro_is_read_with_named_schemas(registry: FakeRegistry, unpacking
 
 
 async def test_json_is_what_follows_the_prefix(registry: FakeRegistry, unpacking: Unpacking) -> None:
-    """JSON follows the id prefix, or has its GUID in a header; a record without a schema id is unchanged."""
+    """Or its GUID or id is in a header; a record without a schema id is unchanged."""
     registry.add("ids/8", "{}", "JSON")
+    registry.add("ids/256", "{}", "JSON")
     registry.add(f"guids/{GUID}", "{}", "JSON")
     assert await unpacking.json(framed(8, b'{"a": 1}'), ()) == b'{"a": 1}'
     header = ("__value_schema_id", b"\x01" + GUID.bytes)
     assert await unpacking.json(b'{"a": 1}', (("other", None), header)) == b'{"a": 1}'
-    assert await unpacking.json(b'{"a": 1}', ()) == b'{"a": 1}'
+    with_id = ("__value_schema_id", b"\x00\x00\x00\x01\x00")
+    assert await unpacking.json(b"{}", [with_id]) == await unpacking.json(b"{}", ()) == b"{}"
+    assert registry.asked["ids/256"] == 1
     assert await unpacking.json(None, ()) is None
 
 
@@ -163,7 +162,7 @@ async def test_a_mismatch_names_the_schema_id(
 
 
 async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: FakeRegistry) -> None:
-    """A new schema may not have reached all nodes."""
+    """It may not have reached all nodes."""
     now = 0.0
     unpacking = Unpacking(RegistryClient(registry.url), unknown_seconds=60, clock=lambda: now)
     reading = asyncio.create_task(unpacking.json(framed(3, b"{}"), ()))
@@ -213,13 +212,6 @@ def test_hostile_avro_ends() -> None:
     for items in ("null", empty, {"type": "fixed", "name": "F", "size": 0}):
         with pytest.raises(ValueError, match="with zero-byte items"):
             AvroSchema(json.dumps({"type": "array", "items": items})).check()
-
-
-def test_a_header_may_hold_an_id_as_well() -> None:
-    """The header's first byte tells an id (0) from a GUID (1)."""
-    form = wire_form(b"{}", [("__value_schema_id", b"\x00\x00\x00\x01\x00")])
-    assert form is not None
-    assert (form.ref, form.body()) == (256, b"{}")
 
 
 async def test_protobuf_is_read_by_the_text_of_a_schema(registry: FakeRegistry, unpacking: Unpacking) -> None:
