@@ -14,9 +14,18 @@ from streams.errors import KafkaAccessError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import Grant, checking_grants
 from streams.kafka.topics.table import AGENTS, plan_topics
-from tests.integration.guarded_stage import GuardedStage, guarded
 from tests.integration.secure_kafka import SecureKafka
-from tests.integration.ways_in import ENVIRONMENT, FAULTS, USER, WAYS, Fault, scram, way_in
+from tests.integration.ways_in import (
+    ENVIRONMENT,
+    FAULTS,
+    USER,
+    WAYS,
+    Fault,
+    GuardedStage,
+    guarded,
+    scram,
+    way_in,
+)
 
 pytestmark = pytest.mark.kafka
 

@@ -22,7 +22,6 @@ from streams.kafka.topics.grants import Grant, creating_grants, produce_grants
 from streams.kafka.topics.table import AGENTS, group_of, plan_topics
 from streams.settings.broker import KafkaSettings
 from tests.integration.deadlines import until
-from tests.integration.guarded_stage import GuardedStage, guarded
 from tests.integration.processes import Endpoint, Worker
 from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
 from tests.integration.stage import event
@@ -31,6 +30,8 @@ from tests.integration.ways_in import (
     PARTS,
     USER,
     WAYS,
+    GuardedStage,
+    guarded,
     mutual,
     scram,
     token,

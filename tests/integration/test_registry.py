@@ -1,22 +1,30 @@
-"""A worker whose events have schemas in a registry."""
+"""Events whose schemas are in a registry: a fake one, and Apicurio with events of each schema type."""
 
 from __future__ import annotations
 
 import asyncio
 import io
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import fastavro
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from judge.endpoints.clients import ScriptedChat
 from streams.cli.commands.files import _newest
 from streams.cli.session import Session
 from streams.doctor.events import examine_events
+from streams.errors import DecodeError
+from streams.intake.reading.registry.unpacking import RegistryClient, Unpacking
+from tests.integration.apicurio import apicurio
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
 from tests.streams.intake.reading.registry.fake_registry import fake_registry
+from tests.threaded_broker import broker_in_thread
 
 SCHEMA = {
     "type": "record",
@@ -69,3 +77,100 @@ async def test_avro_events_are_judged_and_an_outage_holds_them(
         registry.down = True
         (finding,) = await asyncio.wait_for(examine_events(settings, {}, 10), 60)
         assert (finding.outcome, finding.subject) == ("failed", "schema registry")
+
+
+NAMED = {"type": "record", "name": "Named", "namespace": "qa", "fields": [{"name": "text", "type": "string"}]}
+AVRO = {
+    "type": "record",
+    "name": "Event",
+    "namespace": "qa",
+    "fields": [
+        {"name": "event_id", "type": "string"},
+        {"name": "question", "type": "string"},
+        {"name": "answer", "type": "string"},
+        {"name": "context", "type": {"type": "map", "values": "string"}},
+        {"name": "other", "type": ["null", "qa.Named"], "default": None},
+    ],
+}
+JSON_SCHEMA = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
+NAMED_PROTO = 'syntax = "proto3"; package qa; message Named { string text = 1; }'
+EVENT_PROTO = """
+syntax = "proto3";
+package qa;
+import "named.proto";
+import "google/protobuf/timestamp.proto";
+message Envelope {
+  message Event {
+    string event_id = 1; // as the producer counts
+    string question = 2;
+    string answer = 3;
+    map<string, string> context = 4;
+    Named other = 5;
+    google.protobuf.Timestamp occurred_at = 6;
+  }
+}
+"""
+
+
+def avro(number: int) -> bytes:
+    names: dict[str, Any] = {}
+    fastavro.parse_schema(NAMED, named_schemas=names)
+    stream = io.BytesIO()
+    value = {"event_id": "avro", "question": "How?", "answer": "So.", "context": {}, "other": {"text": "x"}}
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(AVRO, named_schemas=names), value)
+    return b"\x00" + number.to_bytes(4) + stream.getvalue()
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def protobuf(number: int) -> bytes:
+    """A message of the first nested type: message indexes 0 and 0."""
+    texts = [field(at, text) for at, text in enumerate((b"protobuf", b"How?", b"So."), 1)]
+    page = field(4, field(1, b"Page-1") + field(2, b"Text."))
+    moment = field(6, Timestamp(seconds=int(time.time())).SerializeToString())
+    body = b"".join(texts) + page + field(5, field(1, b"x")) + moment
+    return b"\x00" + number.to_bytes(4) + b"\x04\x00\x00" + body
+
+
+@pytest.mark.kafka  # needs Java and Maven, as Apache Kafka does
+@pytest.mark.timeout(300)
+async def test_events_of_each_kind_are_judged(tmp_path: Path) -> None:
+    """Avro, Protobuf and JSON events are judged by their schemas, references included.
+
+    An unknown schema is an error with its id or GUID.
+    """
+    async with apicurio(tmp_path) as registry:
+        await registry.register("named", json.dumps(NAMED))
+        of_avro = await registry.register("event", json.dumps(AVRO), "AVRO", ("qa.Named", "named"))
+        of_json = await registry.register("event-json", json.dumps(JSON_SCHEMA), "JSON")
+        await registry.register("named-proto", NAMED_PROTO, "PROTOBUF")
+        named = ("named.proto", "named-proto")
+        of_protobuf = await registry.register("event-proto", EVENT_PROTO, "PROTOBUF", named)
+        as_json = json.dumps({"event_id": "json", "question": "How?", "answer": "So."}).encode()
+        records = [avro(of_avro), b"\x00" + of_json.to_bytes(4) + as_json, protobuf(of_protobuf)]
+
+        with broker_in_thread() as bootstrap_servers:
+            stage = Stage(bootstrap_servers, tmp_path, changes={"ingest.registry": {"url": registry.url}})
+            async with stage.worker(ScriptedChat([REPLY] * 3)):
+                await stage.produce(records)
+
+                async def judged() -> bool:
+                    letters = [one.detail for one in await stage.dead_letters()]
+                    assert letters == []
+                    return len(await stage.results()) == 3
+
+                await until(judged, "a result of each kind", deadline_seconds=90)
+            assert {one.event_id for one in await stage.results()} == {"avro", "json", "protobuf"}
+
+        unpacking = Unpacking(RegistryClient(registry.url, patient=False), unknown_seconds=0)
+        assert sorted(await unpacking.client.kinds()) == ["AVRO", "JSON", "PROTOBUF"]
+        read = json.loads(await unpacking.json(protobuf(of_protobuf), ()) or b"")
+        assert read["context"] == {"Page-1": "Text."}
+        assert read["other"] == {"text": "x"}
+        with pytest.raises(DecodeError, match="schema id 4242 is not known to the registry"):
+            await unpacking.json(b"\x00" + (4242).to_bytes(4) + as_json, ())
+        with pytest.raises(DecodeError, match=r"schema GUID 0101.* is not known to the registry"):
+            await unpacking.json(as_json, [("__value_schema_id", b"\x01" * 17)])
+        await unpacking.close()

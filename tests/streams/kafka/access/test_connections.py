@@ -1,4 +1,4 @@
-"""Connections that are refused, end, or whose start is cancelled, and what is said of them."""
+"""Connections that are refused, slow, end, or whose start is cancelled, and what is said of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import ssl
 import struct
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
+from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import KafkaAccessError, SettingsError
-from streams.kafka.access import connection as kafka_connections
+from streams.kafka.access import connection as module
 from streams.kafka.access import errors
 from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import (
@@ -35,6 +37,7 @@ from streams.kafka.access.connection import (
 from streams.kafka.reader import TopicReader, stop_consumer
 from streams.kafka.topics.admin import ensure_topics
 from streams.settings.broker import KafkaSettings
+from tests.listening import listening
 from tests.streams.certificates import Authority
 from tests.threaded_broker import broker_in_thread
 
@@ -163,7 +166,7 @@ async def test_a_refused_login_leaves_no_open_connection(
             super().__init__(*args, **options)
             made.append(self)
 
-    monkeypatch.setattr(kafka_connections, "BrokerConnection", Noted)
+    monkeypatch.setattr(module, "BrokerConnection", Noted)
     kafka = kafka_of(**{**SCRAM, "protocol": "SASL_SSL"}, password_env="P", ca_file=authority.file)
     options = client_options(kafka, {"P": "x"})
     del options["bootstrap_servers"]
@@ -245,3 +248,106 @@ async def test_no_connection_is_left(
         opened.clear()
         if is_through:
             return
+
+
+HEARTBEAT, SYNC, API_VERSIONS = 12, 14, 18
+KNOWN = struct.pack(">hi9h", 0, 3, HEARTBEAT, 0, 1, SYNC, 0, 0, API_VERSIONS, 0, 0)
+
+Answer = Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]
+
+
+@asynccontextmanager
+async def broker(answer: Answer) -> AsyncIterator[int]:
+    """Run a broker that answers ApiVersions, and then calls `answer` with the correlation id."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        known = False
+        while size := await reader.read(4):
+            request = await reader.readexactly(int.from_bytes(size))
+            correlation = request[4:8]
+            if known:
+                await answer(writer, correlation)
+            else:
+                writer.write(struct.pack(">i", len(KNOWN) + 4) + correlation + KNOWN)
+            known = True
+
+    async with listening(serve) as port:
+        yield port
+
+
+async def nothing(_writer: asyncio.StreamWriter, _correlation: bytes) -> None:
+    """Accept the request and do not answer."""
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0.08)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_half_open_connection_is_closed() -> None:
+    """Without this a heartbeat waits for aiokafka's 40 s, and the session expires."""
+    async with broker(nothing) as port:
+        connection = await open_connection("127.0.0.1", port)
+        first, second = (connection.send(HeartbeatRequest("g", 1, "m")) for _ in range(2))
+        async with asyncio.timeout(30):
+            for answer in (first, second):
+                with pytest.raises(KafkaConnectionError):
+                    await answer
+        await connection.end()
+
+
+async def late(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+    """Answer a join after four times `QUIET_SECONDS`, when the other members have come."""
+    await asyncio.sleep(0.32)  # the broker's delay
+    writer.write(struct.pack(">i", 10) + correlation + struct.pack(">hi", 0, 0))
+
+
+async def drip(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+    """Send the answer within seven times `QUIET_SECONDS`, over a slow line."""
+    for byte in struct.pack(">i", 10) + correlation + struct.pack(">ih", 0, 0):
+        writer.write(bytes([byte]))
+        await asyncio.sleep(0.04)  # the line's delay
+
+
+def throttle() -> Answer:
+    """Announce a pause of 5 s, and take four times `QUIET_SECONDS` for the next answer."""
+    reads_on = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+        if reads_on.is_set():
+            await asyncio.sleep(0.32)  # the broker's delay
+        reads_on.set()
+        writer.write(struct.pack(">i", 10) + correlation + struct.pack(">ih", 5_000, 0))
+
+    return answer
+
+
+JOIN, HEART = SyncGroupRequest("g", 1, "m", "", []), HeartbeatRequest("g", 1, "m")
+
+
+@pytest.mark.parametrize(
+    ("answer", "requests"),
+    [(late, [JOIN]), (drip, [HEART]), (throttle(), [HEART] * 2)],
+    ids=["join", "slow line", "throttled"],
+)
+@pytest.mark.usefixtures("soon")
+async def test_an_answer_that_takes_long_is_waited_for(answer: Answer, requests: list[Any]) -> None:
+    async with broker(answer) as port:
+        connection = await open_connection("127.0.0.1", port)
+        for request in requests:
+            assert (await connection.send(request)).error_code == 0
+        await connection.end()
+
+
+@pytest.mark.usefixtures("soon")
+async def test_an_idle_connection_stays_open() -> None:
+    async def same(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+        writer.write(struct.pack(">i", len(KNOWN) + 4) + correlation + KNOWN)
+
+    async with broker(same) as port:
+        connection = await open_connection("127.0.0.1", port)
+        for _ in range(2):
+            assert (await connection.send(ApiVersionRequest())).error_code == 0
+            await asyncio.sleep(0.2)  # more than twice QUIET_SECONDS
+        await connection.end()
