@@ -25,6 +25,7 @@ from streams.worker import agents
 from tests.integration.deadlines import until
 from tests.integration.processes import Endpoint, process
 from tests.integration.stage import Chat, Stage, decided, event
+from tests.integration.tuning import CLOSING
 
 
 def _events(registry: CollectorRegistry) -> Counter[str]:
@@ -275,3 +276,28 @@ async def test_a_clock_that_is_ahead_for_a_moment_is_named(
         ahead = 0.0
         await stage.judges({f"e{number}" for number in range(40)})
         assert await stage.dead_letters() == []
+
+
+async def test_events_are_judged_at_once_and_conversations_as_a_whole(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """Two conversations of three events each, keyed by conversation."""
+    pack = tmp_path / "whole.md"
+    pack.write_text("---\nscore_range: [1, 5]\n---\n{{ item.messages }}\n\nAnswer: {{ item.output_text }}\n")
+    changes = {
+        "metrics.whole": {"prompt_pack": str(pack), "unit": "conversation"},
+        "sampling": {"key": "record_key"},
+        "ingest": {"idle_seconds": 1},
+    }
+    constants = {CLOSING: 0.1}
+    stage = Stage(bootstrap_servers, tmp_path, partitions=1, changes=changes, constants=constants)
+    turns = [(f"c{one}", 10 * one + number) for number in range(3) for one in range(2)]
+    async with stage.worker(Chat()):
+        await stage.produce_keyed([(key.encode(), event(n, conversation_id=key)) for key, n in turns])
+        await stage.holds(at_least=True, scores=6 + 2)
+        await stage.commits("events", 6)
+    results = await stage.results()
+    assert Counter(one.metric for one in results) == {"tone": 6, "whole": 2}
+    assert {one.event_id for one in results if one.metric == "whole"} == {"c0", "c1"}
+    assert {len(task.messages or ()) for task in await stage.tasks("whole")} == {6}
+    assert {task.messages for task in await stage.tasks("tone")} == {None}
