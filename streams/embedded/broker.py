@@ -79,11 +79,7 @@ class EmbeddedBroker:
     """
 
     def __init__(
-        self,
-        *,
-        port: int = 0,
-        topics: Mapping[str, int] | None = None,
-        auto_create_topics: bool = True,
+        self, *, port: int = 0, topics: Mapping[str, int] | None = None, auto_create_topics: bool = True
     ) -> None:
         self._port = port
         self._listener: asyncio.Server | None = None

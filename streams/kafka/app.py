@@ -29,14 +29,11 @@ _log = structlog.stdlib.get_logger(__name__)
 
 MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
 """Longer than any expected judge outage, so that a waiting worker stays in its group."""
-MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
-"""Largest record that the producer sends; the broker's limit is lower."""
 STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the consumer bounds records per topic far lower. A full buffer would block delivery."""
 METADATA_AGE_SECONDS: Final = 30.0
 """Added partitions are read after it."""
 PRODUCER_TIMEOUT_SECONDS: Final = 40.0
-COMMIT_INTERVAL_SECONDS: Final = 0.5
 
 
 class Transport(driver.Transport):
@@ -140,7 +137,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
         TableManager=NoTables,
         broker=urls,
         broker_client_id="judgestream",
-        broker_commit_interval=COMMIT_INTERVAL_SECONDS,
+        broker_commit_interval=0.5,
         broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
         broker_max_poll_interval=MAX_POLL_INTERVAL_SECONDS,
         broker_rebalance_timeout=rebalance,
@@ -149,7 +146,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
         consumer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
         producer_acks=-1,
         producer_linger=0.01,
-        producer_max_request_size=MAX_REQUEST_BYTES,
+        producer_max_request_size=32 * 1024 * 1024,  # the broker's limit is lower
         producer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
         producer_request_timeout=PRODUCER_TIMEOUT_SECONDS,
         processing_guarantee="at_least_once",

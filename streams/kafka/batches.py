@@ -34,8 +34,6 @@ except ImportError:  # the extra `fast` is not installed: aiokafka's portable C 
 
 CRC_TRIES: Final = 3
 """Fetches of a batch with a wrong checksum, as it may have been damaged in transit."""
-_MOST_RECORDS: Final = 10_000_000
-"""More than any batch holds; a head with a higher number is damaged."""
 _LENGTH: Final = Struct(">i")
 _SUM: Final = Struct(">bI")
 _LENGTH_AT, _LENGTH_ENDS, _MAGIC_AT, _SUM_ENDS = 8, 12, 16, 21
@@ -215,7 +213,7 @@ class ReadableRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is no
             head = HEAD.unpack_from(raw)
             base, delta, timestamp, count = head[0], head[6], head[7], head[12]
         end = base + delta + 1
-        if not (base <= start < end and delta < _MOST_RECORDS and 0 < count <= delta + 1):
+        if not (base <= start < end and delta < 10_000_000 and 0 < count <= delta + 1):
             end, count, timestamp = start + 1, 1, None  # the head is damaged, too: skip a single offset
         self.next_fetch_offset = end
         which = (

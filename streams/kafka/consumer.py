@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 FETCH_TIMEOUT_SECONDS: Final = 1.0
 LAST_COMMIT_SECONDS: Final = 5.0
 """Timeout of the last commit; records that it misses are redelivered to the next owner."""
-STEP_RECORDS: Final = 2_000
-"""Records filtered before control returns to the event loop."""
 
 Predicate = Callable[[Any], bool]
 
@@ -346,7 +344,7 @@ class Consumer(driver.Consumer):
             # Unreadable records are not filtered.
             if keep is None or type(record) is Unreadable or keep(record):
                 await self.callback(deliver(tp, record, book, buffer, generation_id=generation_id))
-            elif (index + 1) % STEP_RECORDS:
+            elif (index + 1) % 2_000:  # then control returns to the event loop
                 continue
             else:
                 await asyncio.sleep(0)

@@ -61,12 +61,7 @@ class TopicBatch:
 
 
 class TopicReader:
-    """Reads topics.
-
-    Args:
-        env: Environment variables; those of the process by default.
-        start: Starts the client in place of its own method: a command explains failures there.
-    """
+    """Reads topics. `start` starts the client in place of its own method, to explain failures."""
 
     def __init__(
         self,

@@ -57,11 +57,9 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Host and port of every node."""
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def start(self) -> None:
-        """Start all nodes and wait until each answers."""
         try:
             with ThreadPoolExecutor(NODES) as pool:
                 # A node answers only when a majority runs.

@@ -70,7 +70,6 @@ class RunningBroker:
         return AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, **options)
 
     def consumer(self, *topics: str, **options: Any) -> AIOKafkaConsumer:
-        """A consumer of aiokafka that starts at the first record."""
         values = {"bootstrap_servers": self.bootstrap_servers, "auto_offset_reset": "earliest", **options}
         return AIOKafkaConsumer(*topics, **values)
 
@@ -94,7 +93,6 @@ async def ended_consumer_threads() -> AsyncIterator[None]:
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningBroker]:
-    """Each of the two brokers, started once a session."""
     if request.param == "embedded":
         with broker_in_thread() as bootstrap_servers:
             yield RunningBroker("embedded", bootstrap_servers)
@@ -105,14 +103,12 @@ def broker(
 
 @pytest.fixture
 async def bench(broker: RunningBroker) -> Bench:
-    """A topic of two partitions with a group."""
     topic = await asyncio.to_thread(broker.new_topic, "bench", 2)
     return Bench(broker.bootstrap_servers, topic)
 
 
 @pytest.fixture(scope="session")
 def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    """Apache Kafka with authentication and ACLs, started once a session."""
     with _running(SecureKafka(tmp_path_factory.mktemp("secure-kafka"), [USER, *PARTS])) as kafka:
         yield kafka
 
@@ -134,13 +130,11 @@ def _running(kafka: Node) -> Iterator[Node]:
 
 @pytest.fixture
 def bootstrap_servers(broker: RunningBroker) -> str:
-    """Host and port of the broker."""
     return broker.bootstrap_servers
 
 
 @pytest.fixture(scope="session")
 def topic_name() -> Callable[[str], str]:
-    """A function that makes unique topic and group names."""
     run = uuid.uuid4().hex[:8]
     numbers = itertools.count(1)
     return lambda stem: f"{stem}-{run}-{next(numbers)}"

@@ -34,7 +34,6 @@ async def until(
 async def take(
     consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = DEADLINE_SECONDS
 ) -> list[ConsumerRecord]:
-    """The next records of a consumer, at least `count`."""
     records: list[ConsumerRecord] = []
 
     async def enough() -> bool:

@@ -91,13 +91,11 @@ class ApacheKafka:
         self.detour_port = 0
         """A second listener, which redirects its clients to `proxy_port`."""
         self.ports: dict[str, int] = {}
-        """Ports of the further listeners, by name."""
         self.proxy_port = 0
         """A free port for a proxy to `detour_port`, which then carries every connection of a client."""
 
     @property
     def bootstrap_servers(self) -> str:
-        """Host and port for clients, after the start."""
         return f"127.0.0.1:{self._port}"
 
     @property
@@ -105,7 +103,6 @@ class ApacheKafka:
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def start(self) -> None:
-        """Start the node and wait until it answers."""
         java, jars = _java(), kafka_jars()
         if self._port:
             self._launch(java, jars)
@@ -212,7 +209,6 @@ def downloaded(place: Path, download: Callable[[Path], object]) -> Path:
 
 
 def maven(*arguments: str, into: Path) -> None:
-    """Let Maven copy what these arguments name into a folder."""
     command = (_program("mvn", "Maven (mvn)"), "--batch-mode", "--quiet", *arguments)
     _run(*command, f"-DoutputDirectory={into}", seconds=_RESOLVE_SECONDS)
 

@@ -37,7 +37,6 @@ class Scan:
         self._written.append((place, written.encode() if isinstance(written, str) else written))
 
     def find(self) -> Iterator[str]:
-        """Yield each secret that is found, with its place and context."""
         for name, secret in self.secrets.items():
             for form in forms(secret):
                 for place, written in self._written:

@@ -26,8 +26,6 @@ from tests.streams.cli.processes import clean_environment
 
 
 class Endpoint:
-    """An OpenAI-compatible judge with a latency."""
-
     def __init__(self) -> None:
         self.latency_seconds = 0.02
         self.asked = self.answered = 0
@@ -79,7 +77,6 @@ class Worker:
         return code
 
     async def url(self) -> str:
-        """The address of its port, once it reads."""
 
         def reads() -> bool:
             assert self.returncode is None, self.text[-3000:]
@@ -116,7 +113,6 @@ class Worker:
         return self.text
 
     async def close(self) -> None:
-        """Kill it, if it still runs."""
         self._process.kill()
         await asyncio.to_thread(self._process.join)
         self._process.close()

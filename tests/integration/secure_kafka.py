@@ -63,7 +63,6 @@ class Authority:
         common_name: str | None = None,
         expired: bool = False,
     ) -> Files:
-        """Issue a certificate for names, with its key in PKCS 8."""
         ended = datetime.now(UTC) - timedelta(days=1)
         life = {"not_before": ended - timedelta(days=30), "not_after": ended} if expired else {}
         options: dict[str, Any] = {"common_name": common_name, "key_type": trustme.KeyType.RSA, **life}
@@ -85,7 +84,6 @@ class TokenIssuer:
         self._key = rsa.generate_private_key(65537, 2048)
 
     def key_set(self) -> str:
-        """The JWK set with which the broker checks signatures."""
         numbers = self._key.public_key().public_numbers()
         parts = {
             "n": _base64url(numbers.n.to_bytes(256, "big")),

@@ -34,12 +34,10 @@ INTERNAL = {
     "observations": "qa.observations", "monitor_state": "qa.monitor-state", "budget": "qa.budget",
     "batch_tasks": "qa.batch-tasks",
 }  # fmt: skip
-"""The names that `topics.prefix` comes before."""
 REPLY = '{"score": 3, "justification": "plain"}'
 
 
 def event(number: int, **fields: Any) -> bytes:
-    """An event that the test metrics judge."""
     return json.dumps(
         {"event_id": f"e{number}", "question": "How?", "answer": f"So {number}.", **fields}
     ).encode()
@@ -81,7 +79,6 @@ def trace_ids(number: int, seed: int) -> list[str]:
 
 
 def decided(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
-    """The decisions on events, by outcome and reason."""
     found: Counter[tuple[str, str]] = Counter()
     for family in registry.collect():
         if family.name == "judgestream_events":
@@ -92,8 +89,6 @@ def decided(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
 
 @dataclass
 class Stage:
-    """Names, settings and access of one set of topics."""
-
     bootstrap_servers: str
     directory: Path
     partitions: int = 4
@@ -101,7 +96,6 @@ class Stage:
     base_url: str = "http://127.0.0.1:9/v1"
     changes: dict[str, Any] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
-    """Constants of its workers; see `tuned`."""
     name: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
     prefixed: bool = True
     """Whether its internal topics have the name as prefix."""
@@ -177,7 +171,6 @@ class Stage:
                 await asyncio.wait_for(task, DEADLINE_SECONDS)
 
     async def produce(self, values: Sequence[bytes | None], *, topic: str = "events", **record: Any) -> None:
-        """Write records to a topic, spread over its partitions."""
         async with AIOKafkaProducer(**self._client_options, max_request_size=20_000_000) as producer:
             sent = []
             for number, value in enumerate(values):
@@ -193,14 +186,12 @@ class Stage:
         codec: str | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Write records to the partitions of their keys, in order."""
         async with AIOKafkaProducer(**self._client_options, compression_type=codec) as producer:
             for key, value in records:
                 await producer.send(self.topic(topic), value, key=key, timestamp_ms=timestamp_ms)
             await producer.flush()
 
     async def read(self, topic: str) -> list[Any]:
-        """The present records of a topic."""
         async with AIOKafkaConsumer(
             **self._client_options, enable_auto_commit=False, auto_offset_reset="earliest"
         ) as consumer:
@@ -252,7 +243,6 @@ class Stage:
         return [JudgeTask.model_validate_json(record.value) for record in await self.read(f"tasks.{metric}")]
 
     async def committed(self, topic: str, group: str | None = None) -> list[int | None]:
-        """The committed offset of the worker's group on each partition of a topic."""
         async with AIOKafkaConsumer(
             **self._client_options, group_id=group or self.settings.kafka.group_id, enable_auto_commit=False
         ) as consumer:

@@ -25,7 +25,6 @@ SAMPLED_TRACE_ID = "0" * 18 + "f" * 14
 
 
 def answer(asked: dict[str, Any]) -> str:
-    """Reply with valid evidence of either metric."""
     schema = asked.get("response_format", {}).get("json_schema", {}).get("name")
     if schema == "coverage_evidence":
         organization = {"justification": "alike", "similar": True}
@@ -34,7 +33,6 @@ def answer(asked: dict[str, Any]) -> str:
 
 
 def parts_add_up(summary: dict[str, Any]) -> bool:
-    """Whether the accounting identity holds in the summary."""
     events, results, tasks = summary["events"], summary["results"], summary["tasks"]
     outcomes = ("undecodable", "unroutable", "skipped", "sampled")
     return bool(

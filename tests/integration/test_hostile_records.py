@@ -50,7 +50,6 @@ def _answer(text: str) -> Fields:
 
 
 def hostile_records() -> dict[str, Fields]:
-    """Records that once stopped workers, and similar ones."""
     return {
         "8 KB of colons as id": {"event_id": ":" * 8_000},
         "120 KB of marks in a page tag": _answer("Rain fell [Page 1 e" + "\u0301\u0316" * 60_000 + "]."),
@@ -138,14 +137,10 @@ def _tree(process: int) -> Iterator[int]:
 
 
 class Outcomes:
-    """The outcomes of events, read from the topics of results and dead letters."""
-
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.results: dict[str, dict[str, str]] = {}
-        """The outcome of each event for each metric."""
         self.dead: dict[tuple[int, int], str] = {}
-        """The reason of each dead letter, by partition and offset of its record."""
 
     async def follow(self) -> None:
         consumer = AIOKafkaConsumer(

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from aiokafka.errors import KafkaError
-from aiokafka.protocol.metadata import MetadataRequest
 
+from streams.doctor.examination import Examination
+from streams.doctor.findings import CheckName
 from streams.errors import KafkaAccessError
-from streams.kafka.access.access import client_options
-from streams.kafka.access.connection import open_connection
-from streams.kafka.access.errors import explain
 from streams.kafka.topics.admin import ensure_topics
-from streams.kafka.topics.grants import Grant, creating_grants, produce_grants
+from streams.kafka.topics.grants import Grant, checking_grants, creating_grants, produce_grants
 from streams.kafka.topics.table import AGENTS, group_of, plan_topics
-from streams.settings.broker import KafkaSettings
 from tests.integration.deadlines import until
 from tests.integration.processes import Endpoint, Worker
-from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
+from tests.integration.secure_kafka import TOKEN_LIFE_SECONDS, SecureKafka
 from tests.integration.stage import event
 from tests.integration.ways_in import (
     ENVIRONMENT,
@@ -32,7 +29,6 @@ from tests.integration.ways_in import (
     WAYS,
     GuardedStage,
     guarded,
-    mutual,
     scram,
     token,
     way_in,
@@ -51,17 +47,17 @@ def kafka(secure_kafka: SecureKafka) -> SecureKafka:
 
 @pytest.fixture(autouse=True)
 def passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment variables that settings name."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
 
 
+KAFKA_ALONE: tuple[CheckName, ...] = ("process", "port", "judge", "verdict", "clock")
+"""The checks that are skipped here."""
 Staged = Callable[..., GuardedStage]
 
 
 @pytest.fixture
 def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
-    """A function that makes stages by listener, security and principal."""
 
     def make(listener: str, security: dict[str, Any], principal: str = f"User:{USER}") -> GuardedStage:
         stage = guarded(kafka, tmp_path, kafka.at(listener), security)
@@ -108,7 +104,7 @@ async def kept_fresh(kafka: SecureKafka, file: Path) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_worker_does_its_job_with_the_documented_permissions(
+async def test_a_worker_and_the_doctor_do_their_job_with_the_documented_permissions(
     way: str, kafka: SecureKafka, staged: Staged, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
@@ -119,6 +115,15 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
         held.enter_context(stage.allowed(grants))
         if way == "token":
             await held.enter_async_context(kept_fresh(kafka, file))
+        with stage.allowed(checking_grants(grants)):
+            diagnosis = await Examination(stage.settings, env=ENVIRONMENT, skip=KAFKA_ALONE).run()
+        assert diagnosis.failures == ()
+        found = {(one.check, one.subject): one for one in diagnosis.findings}
+        assert not [one for one in found.values() if "not shown" in one.detail]
+        door = found["broker", kafka.at(way.upper())]
+        assert re.search(r"connected: TLSv1\.\d.*, certificate until 3000-01-01", door.detail)
+        for subject in ("topics", "producer", f"group {stage.settings.kafka.group_id}"):
+            assert found["access", subject].outcome == "ok", found["access", subject]
         worker = await held.enter_async_context(stage.process(stage.write_settings()))
         await stage.produce([event(number) for number in range(20)])
         await stage.judged(20)
@@ -156,16 +161,6 @@ async def test_a_worker_creates_topics_only_with_the_permission(kafka: SecureKaf
             await ensure_topics(settings.kafka, wanted, create=True, grants=grants)
         with stage.allowed(creating_grants(grants)):
             await ensure_topics(settings.kafka, wanted, create=True, grants=grants)
-
-
-async def connect(options: dict[str, Any]) -> None:
-    options = dict(options)
-    host, _, port = options.pop("bootstrap_servers").rpartition(":")
-    connection = await open_connection(host, int(port), **options)
-    try:
-        await connection.send(MetadataRequest([]))
-    finally:
-        await connection.end()
 
 
 async def test_the_commands_end_with_one_line_and_exit_code_2(kafka: SecureKafka, staged: Staged) -> None:
@@ -296,28 +291,3 @@ async def test_a_worker_without_a_valid_token_is_not_ready(
                 await stage.produce([event(1)])
                 await stage.judged(2)
                 await stopped(worker)
-
-
-async def test_rotated_files_hold_for_new_connections(kafka: SecureKafka, tmp_path: Path) -> None:
-    security = mutual(kafka, "rotated")
-    settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("MUTUAL"), "security": security})
-    options = client_options(settings)
-    await connect(options)
-    mutual(kafka, "rotated", expired=True)
-    with pytest.raises((KafkaError, OSError)) as caught:
-        await connect(options)
-    assert "rotated.pem) is valid from" in str(explain(caught.value, settings))
-    mutual(kafka, "rotated")
-    await connect(options)
-
-    file = tmp_path / "password"
-    file.write_text(PASSWORD)
-    security = without(scram(kafka), "password_env") | {"password_file": str(file)}
-    settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("SCRAM"), "security": security})
-    options = client_options(settings)
-    await connect(options)
-    file.write_text("another")
-    with pytest.raises(Exception, match="invalid credentials"):
-        await connect(options)
-    file.write_text(f"{PASSWORD}\n")
-    await connect(options)

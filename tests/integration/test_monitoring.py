@@ -70,8 +70,11 @@ async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_an
     async with stage.worker(None, agents=EVERYONE) as (_, registry):
         await stage.produce([event(n, event_id=f"l{n}", question="to label") for n in range(LABELLED)])
         await stage.judges({f"l{n}" for n in range(LABELLED)})
-        await label(stage, LABELLED)
         before = endpoint.answered
+        await label(stage, 19)
+        with pytest.raises(CommandError, match=r"19 labelled answers .* fewer than 20 .* judgestream review"):
+            await enrol(call, "tone", stop, count=100, max_usd=None, yes=True)
+        await label(stage, LABELLED)
         await enrol(call, "tone", stop, count=100, max_usd=None, yes=True)
         assert endpoint.answered == before + 3 * LABELLED
         anchors = [Anchor.model_validate_json(one.value) for one in await stage.read("anchors")]
@@ -114,18 +117,6 @@ async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_an
     await remove_anchors(call, ["tone"], yes=True)
     await tell_status(call, None, as_json=False)
     assert capsys.readouterr().out.startswith("no anchors")
-
-
-async def test_fewer_than_twenty_labelled_answers_are_refused(stage: Stage, endpoint: Endpoint) -> None:
-    """Before any call, with what to do."""
-    async with stage.worker(None, agents=EVERYONE):
-        await stage.produce([event(n, event_id=f"l{n}", question="to label") for n in range(LABELLED)])
-        await stage.judges({f"l{n}" for n in range(LABELLED)})
-        await label(stage, 19)
-        before = endpoint.answered
-        with pytest.raises(CommandError, match=r"19 labelled answers .* fewer than 20 .* judgestream review"):
-            await enrol(Session(stage.settings), "tone", asyncio.Event(), count=100, max_usd=None, yes=True)
-        assert endpoint.answered == before
 
 
 CALM, FALLEN = 400, 360

@@ -83,7 +83,6 @@ def stage(bootstrap_servers: str, tmp_path: Path, judges: Judges) -> Stage:
 
 
 def events(first: int, count: int) -> list[bytes]:
-    """Events with texts of different lengths."""
     return [
         json.dumps(
             {"event_id": f"e{number}", "question": "Why? " * (1 + number * 7 % 50), "answer": f"So {number}."}

@@ -18,43 +18,14 @@ from tests.loopback import on_loopback
 from tests.streams.results import alert, failed, scored
 
 
-@pytest.fixture
-def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
-    return Stage(bootstrap_servers, tmp_path, changes={"sinks": {"collector": {"kind": "otlp_topic"}}})
-
-
-async def test_each_verdict_becomes_a_log_event_on_a_topic(stage: Stage) -> None:
-    """Each verdict becomes one log event, keyed by trace id; an invalid result becomes a dead letter.
-
-    A second worker continues from the committed offset.
-    """
-    trace_id = "0af7651916cd43dd8448eb211c80319c"
-    results = [
-        scored(number, 1 + number % 5).model_copy(update={"trace_id": trace_id}) for number in range(20)
-    ]
-
-    async with stage.worker(Chat(), agents=("sink",)) as (running, _):
-        assert running.group_id.endswith(".sink")
-        await stage.produce(
-            [*(one.model_dump_json().encode() for one in results), b"no result"], topic="scores"
-        )
-        await stage.holds(at_least=True, evaluations=20)
-    async with stage.worker(Chat(), agents=("sink",)):
-        await stage.produce([failed(99).model_dump_json().encode()], topic="scores")
-        await stage.holds(at_least=True, evaluations=21)
-    records = await stage.read("evaluations")
-    events = [span for record in records for span in spans(record.value)]
-    assert sorted(event.attributes["judgestream.event_id"] for event in events) == sorted(
-        [*(f"e{number}" for number in range(20)), "e99"]
-    )
-    assert {record.key for record in records} == {trace_id.encode(), None}
-    assert [letter.reason for letter in await stage.dead_letters()] == ["undecodable"]
-
-
-async def test_an_incident_is_sent_to_a_webhook(
+async def test_verdicts_and_incidents_are_sent_across_two_workers(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An incident and its end are each sent once and signed, across two workers."""
+    """Each verdict becomes one log event, keyed by trace id; an invalid result becomes a dead letter.
+
+    An incident and its end are each sent once to a webhook and signed. A second worker continues from the
+    committed offsets.
+    """
     monkeypatch.setattr(incidents, "SETTLE_SECONDS", 0.5)
     monkeypatch.setenv("HOOK_SECRET", "a secret of some length")
     told: list[dict[str, Any]] = []
@@ -74,16 +45,32 @@ async def test_an_incident_is_sent_to_a_webhook(
         return told.model_dump_json().encode()
 
     docs: dict[str, Any] = {"metric": "coverage", "labels": {"app": "docs"}}
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    results = [
+        scored(number, 1 + number % 5).model_copy(update={"trace_id": trace_id}) for number in range(20)
+    ]
     async with on_loopback(app) as url:
         hook = {"kind": "incident_webhook", "url": f"{url}/hook", "secret_env": "HOOK_SECRET"}
-        stage = Stage(bootstrap_servers, tmp_path, changes={"sinks": {"oncall": hook}})
-        async with stage.worker(Chat(), agents=("sink",)):
+        sinks = {"collector": {"kind": "otlp_topic"}, "oncall": hook}
+        stage = Stage(bootstrap_servers, tmp_path, changes={"sinks": sinks})
+        async with stage.worker(Chat(), agents=("sink",)) as (running, _):
+            assert running.group_id.endswith(".sink")
+            values = [one.model_dump_json().encode() for one in results]
+            await stage.produce([*values, b"no result"], topic="scores")
             await stage.produce([raised("a", "drop"), raised("c", "drop", 0.1, **docs)], topic="alerts")
+            await stage.holds(at_least=True, evaluations=20)
             await until(lambda: len(told) == 1, "the incident")
         async with stage.worker(Chat(), agents=("sink",)):
+            await stage.produce([failed(99).model_dump_json().encode()], topic="scores")
             ended = [raised("b", "recovered"), raised("d", "recovered", 1, **docs)]
             await stage.produce(ended, topic="alerts")
+            await stage.holds(at_least=True, evaluations=21)
             await until(lambda: len(told) >= 2, "its end")
+    records = await stage.read("evaluations")
+    events = [span.attributes["judgestream.event_id"] for record in records for span in spans(record.value)]
+    assert sorted(events) == sorted([*(f"e{number}" for number in range(20)), "e99"])
+    assert {record.key for record in records} == {trace_id.encode(), None}
+    assert [letter.reason for letter in await stage.dead_letters()] == ["undecodable"]
     assert [(one["event"], one["incident_id"]) for one in told] == [
         ("incident_began", "a" * 12),
         ("incident_ended", "a" * 12),

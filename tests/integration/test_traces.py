@@ -45,7 +45,6 @@ def parts(trace_id: str) -> list[bytes]:
 
 
 async def produce(stage: Stage, records: list[tuple[str, bytes]], timestamp_ms: int | None = None) -> None:
-    """Write records to the partition of their key, the trace id."""
     keyed = [(key.encode(), value) for key, value in records]
     await stage.produce_keyed(keyed, timestamp_ms=timestamp_ms)
 
@@ -221,6 +220,5 @@ async def test_recorded_batches_of_a_collector_are_judged(
 
 
 def trace_key(value: bytes) -> bytes:
-    """The key that the Collector gives a record: its trace id."""
     (head,) = heads(value)
     return head.group.encode()

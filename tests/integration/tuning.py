@@ -27,10 +27,8 @@ def tuned(values: Mapping[str, Any]) -> ExitStack:
 
 
 def environment(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of a process that calls `tune_process`."""
     return {VARIABLE: json.dumps(values)}
 
 
 def tune_process() -> None:
-    """Replace the constants that the variable names, for the rest of the process."""
     tuned(json.loads(os.environ.get(VARIABLE, "{}")))

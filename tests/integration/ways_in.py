@@ -26,7 +26,6 @@ ENVIRONMENT = {
     "WRONG_PASSWORD": "wrong-password",
     "CLIENT_SECRET": "client-secret",
 }
-"""The environment variables that settings name."""
 
 
 def tls(kafka: SecureKafka) -> dict[str, Any]:
@@ -146,7 +145,6 @@ class GuardedStage(Stage):
         return file
 
     def process(self, file: Path, *, agents: Sequence[str] = AGENTS) -> AbstractAsyncContextManager[Worker]:
-        """A worker with these settings."""
         arguments = ("worker", "--config", str(file), "--agents", ",".join(agents))
         return worker(*arguments, log=file.with_suffix(".log"), env=ENVIRONMENT)
 

@@ -22,8 +22,6 @@ _ALTER_CLIENT_QUOTAS = 49
 
 
 class WireClient:
-    """One connection to a broker, without retries."""
-
     def __init__(self, bootstrap_servers: str, *, timeout_seconds: float = 15.0) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout_seconds)
@@ -35,21 +33,17 @@ class WireClient:
         self.socket.close()
 
     def ask(self, request: Any) -> Any:
-        """Send one of aiokafka's requests, in its version, and wait for the answer."""
         self.post(request)
         return request.RESPONSE_TYPE.decode(BytesIO(self._receive()))
 
     def post(self, request: Any) -> None:
-        """Send one of aiokafka's requests without waiting for its answer."""
         self._send(RequestHeader_v1(request, client_id=_CLIENT_ID).encode() + request.encode())
 
     def send(self, api: int, version: int, body: Writer) -> None:
-        """Send a request that aiokafka has not, without waiting for its answer."""
         header = struct.pack(">hhih", api, version, 0, len(_CLIENT_ID)) + _CLIENT_ID.encode()
         self._send(b"".join((header, *body.chunks())))
 
     def call(self, api: int, version: int, body: Writer) -> Reader:
-        """Send a request that aiokafka has not, and wait for its answer."""
         self.send(api, version, body)
         return Reader(self._receive())
 

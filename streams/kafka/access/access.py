@@ -21,11 +21,7 @@ from streams.settings.certificates import RotatingContext
 def client_options(
     kafka: KafkaSettings, env: Mapping[str, str] | None = None, admission: Admission | None = None
 ) -> dict[str, Any]:
-    """Return the options of an aiokafka client; several threads may share them.
-
-    Args:
-        admission: Learns of refused connections; None for a single try.
-    """
+    """Return the options of an aiokafka client. The admission learns of refused connections."""
     install()
     security = kafka.security
     options: dict[str, Any] = {

@@ -44,7 +44,6 @@ from streams.settings.broker import KafkaSettings
 
 _log = structlog.stdlib.get_logger(__name__)
 
-CLOSE_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 8.0
 """Close a connection with pending requests after this time without received bytes: it is half-open."""
 _LOOKS: Final = 4
@@ -218,7 +217,7 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
     async def end(self) -> None:
         closed = self.close()
         if closed is not None and self._was_open:
-            await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
+            await asyncio.wait({closed}, timeout=1)
 
 
 _opened: contextvars.ContextVar[weakref.WeakSet[BrokerConnection] | None] = contextvars.ContextVar(

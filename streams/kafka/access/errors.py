@@ -25,8 +25,6 @@ from streams.errors import AccessProblem, Explanation, KafkaAccessError, Streams
 from streams.settings.broker import KafkaSettings
 from streams.settings.certificates import validity_of
 
-MAX_QUOTE_CHARS: Final = 200
-_MAX_CHAIN: Final = 20
 DENIED: Final = (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
@@ -83,7 +81,7 @@ def _links(error: BaseException) -> list[BaseException]:
     """Return the error and its causes, the root cause last."""
     links: list[BaseException] = []
     at: BaseException | None = error
-    while at is not None and len(links) < _MAX_CHAIN and at not in links:
+    while at is not None and len(links) < 20 and at not in links:
         links.append(at)
         if isinstance(at, BaseExceptionGroup):
             links.extend(at.exceptions)
@@ -121,11 +119,7 @@ def _said(error: Any) -> str:
         said = error.reason or error
     elif isinstance(said, set | frozenset | list | tuple):
         said = ", ".join(sorted(map(str, said)))
-    return printable(str(said or ""), MAX_QUOTE_CHARS)
-
-
-def _reason(error: ssl.SSLError) -> str:
-    return (error.reason or str(error)).upper()
+    return printable(str(said or ""), 200)
 
 
 _Fits = Callable[[Any, KafkaSettings], bool]
@@ -148,7 +142,12 @@ def _verified(*codes: int) -> _Fits:
 
 def _alert(*words: str) -> _Fits:
     """Return whether the peer ended the handshake with an alert that has one of these words."""
-    return lambda error, _: "ALERT" in _reason(error) and any(word in _reason(error) for word in words)
+
+    def fits(error: ssl.SSLError, _: KafkaSettings) -> bool:
+        reason = (error.reason or str(error)).upper()
+        return "ALERT" in reason and any(word in reason for word in words)
+
+    return fits
 
 
 _refused: Final = _alert("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")

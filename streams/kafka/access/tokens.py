@@ -29,7 +29,6 @@ _log = structlog.stdlib.get_logger(__name__)
 
 FETCH_TIMEOUT_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 256 * 1024
-USED_SHARE: Final = 0.8
 UNKNOWN_LIFE_SECONDS: Final = 30.0
 """Lifetime assumed for a token if the endpoint does not report one."""
 _SECRET: Final = "kafka.security.oauth.client_secret"  # as messages name it  # noqa: S105 - a name
@@ -55,7 +54,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not an
         with self._lock:
             asked_at = self._now()
             age = asked_at - self._fetched_at
-            if not self._token or age >= self._life_seconds * USED_SHARE:
+            if not self._token or age >= 0.8 * self._life_seconds:
                 try:
                     self._token, self._life_seconds = self._fetch()
                     self._fetched_at = asked_at

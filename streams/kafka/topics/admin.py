@@ -31,24 +31,24 @@ from streams.settings.tree import Settings
 _log = structlog.stdlib.get_logger(__name__)
 
 CONNECT_SECONDS: Final = 60.0
-APPEAR_SECONDS: Final = 15.0
 TELL_SECONDS: Final = 10.0
 """Interval of the log line about a broker that does not answer yet."""
 
 
 async def ensure_topics(
-    kafka: KafkaSettings,
-    wanted: Sequence[WantedTopic],
-    *,
-    create: bool,
-    grants: Sequence[Grant],
+    kafka: KafkaSettings, wanted: Sequence[WantedTopic], *, create: bool, grants: Sequence[Grant]
 ) -> None:
     """Check that topics exist and that permissions suffice; create missing topics if wanted."""
     async with admin_client(kafka) as admin:
         await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client has no such request
         missing = await missing_topics(admin, wanted)
         if missing and not create:
-            raise TopicsError(_how_to_create(kafka, missing))
+            names = ", ".join(topic.name for topic in missing)
+            commands = "\n".join(f"  {topic.command(kafka)}" for topic in missing)
+            raise TopicsError(
+                f"topics are missing at {kafka.bootstrap_servers}: {names}; create them, with judgestream "
+                f"topics or:\n{commands}"
+            )
         if missing:
             await create_topics(admin, kafka, missing)
 
@@ -156,21 +156,12 @@ async def create_topics(
             replication_factor=topic.replication_factor,
             **{key.replace(".", "_"): value for key, value in topic.config.items()},
         )
-    deadline = time.monotonic() + APPEAR_SECONDS
+    deadline = time.monotonic() + 15
     while missing := await missing_topics(admin, topics):
         if time.monotonic() >= deadline:
             names = ", ".join(topic.name for topic in missing)
             raise TopicsError(f"created topics do not appear: {names}; check the broker's log")
         await asyncio.sleep(0.1)
-
-
-def _how_to_create(kafka: KafkaSettings, missing: Sequence[WantedTopic]) -> str:
-    names = ", ".join(topic.name for topic in missing)
-    commands = "\n".join(f"  {topic.command(kafka)}" for topic in missing)
-    return (
-        f"topics are missing at {kafka.bootstrap_servers}: {names}; create them, with judgestream "
-        f"topics or:\n{commands}"
-    )
 
 
 async def make_topics(

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import NewTopic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +30,6 @@ from streams.embedded.wire import (
     RefusedError,
     Writer,
 )
-from tests.integration.admin import kafka_admin
 from tests.integration.wire_client import WireClient, init_producer_id, partition_leaders
 from tests.threaded_broker import broker_in_thread
 
@@ -122,22 +120,6 @@ async def test_a_client_that_does_not_read_does_not_delay_the_stop() -> None:
         first_byte = await asyncio.to_thread(client.socket.recv, 1)
         assert first_byte
         await asyncio.wait_for(broker.stop(), 10)
-
-
-async def test_a_long_run_stays_bounded() -> None:
-    partition = TopicPartition("t", 0)
-    async with EmbeddedBroker() as broker:
-        async with kafka_admin(broker.bootstrap_servers) as admin:
-            await admin.create_topics([NewTopic("t", 1, 1, topic_configs={"retention.bytes": "20000"})])
-        async with AIOKafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, max_batch_size=2000
-        ) as producer:
-            for _ in range(100):
-                await producer.send("t", b"x" * 1000)
-        async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
-            start = (await consumer.beginning_offsets([partition]))[partition]
-            # 20,000 bytes hold at most 19 records of 1,000 bytes plus their framing.
-            assert 81 <= start <= 99
 
 
 @pytest.fixture(scope="module")

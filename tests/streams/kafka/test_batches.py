@@ -37,8 +37,6 @@ def _patched() -> None:
 
 @dataclass
 class _Log:
-    """A partition's log with batches and open and aborted transactions."""
-
     data: list[tuple[int, bytes]] = field(default_factory=list)
     end: int = 0
     under_way: dict[int, tuple[int, list[bytes]]] = field(default_factory=dict)
@@ -125,7 +123,6 @@ def _holding(records: bytes, *, codec: int = 0, count: int = 3) -> bytes:
 
 
 def _body(delta: int, value: bytes, *, size: int | None = None, headers: int = 0, name: bytes = b"") -> bytes:
-    """Return a record's body whose value states `size`, or its real size, with some equal headers."""
     stated = len(value) if size is None else size
     header = _varint(len(name)) + name + b"\x01"
     return (
@@ -140,7 +137,6 @@ def _varint(number: int) -> bytes:
 
 
 def _with_middle(body: bytes, *, codec: int = 0) -> bytes:
-    """Return a batch of records "one", this body and "three"."""
     bodies = (_body(0, b"one"), body, _body(2, b"three"))
     return _holding(b"".join(_varint(len(one)) + one for one in bodies), codec=codec)
 
