@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,9 @@ from streams.cli.session import environment, log_to_stderr, session
 
 if TYPE_CHECKING:
     from streams.doctor.findings import Diagnosis
-    from streams.kafka.topics.table import WantedTopic
 
 TELL_SECONDS = 10.0
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "not tried": "bright_black"}
-_WIDTH = 9
 
 
 def doctor(
@@ -69,7 +67,7 @@ def doctor(
 
 
 def _teller() -> Callable[[Diagnosis, float], None]:
-    """Print the failures being retried to standard error: at once, on a change, and every `TELL_SECONDS`."""
+    """Print the failures being retried: at once, on a change, and every `TELL_SECONDS`."""
     last: tuple[float, str] = (float("-inf"), "")
 
     def show(diagnosis: Diagnosis, left: float) -> None:
@@ -84,13 +82,10 @@ def _teller() -> Callable[[Diagnosis, float], None]:
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:
-    paint = sys.stdout.isatty()
     for outcome, text, remedy in diagnosis.lines():
-        word = f"{outcome:<{_WIDTH}}"
-        yield f"{style(word, fg=_COLOURS[outcome]) if paint else word} {text}"
+        yield f"{style(f'{outcome:<9}', fg=_COLOURS[outcome])} {text}"  # echo colours a terminal alone
         if remedy:
-            hint = f"-> {remedy}"
-            yield f"{'':<{_WIDTH}} {style(hint, fg='cyan') if paint else hint}"
+            yield f"{'':<9} {style(f'-> {remedy}', fg='cyan')}"
     counts = diagnosis.counts()
     parts = [f"{counts[name]} {name}" for name in ("failed", "warning", "ok", "not tried") if counts[name]]
     tokens = diagnosis.usage.input_tokens + diagnosis.usage.output_tokens
@@ -113,19 +108,12 @@ def topics(
 
     call = session(config)
     wanted, missing = call.run(lambda _: make_topics(call.settings, dry_run=dry_run))
-    rows = [
-        {"name": topic.name, "created": topic in missing and not dry_run, "missing": topic in missing}
-        | {"partitions": topic.partitions, "replication_factor": topic.replication_factor}
-        | {"config": dict(topic.config)}
-        for topic in wanted
-    ]
-    lines = (
-        _topic_line(topic, dry_run=dry_run) if topic in missing else f"ok {topic.name}" for topic in wanted
-    )
+    rows, lines = [], []
+    for topic in wanted:
+        is_missing = topic in missing
+        rows.append(asdict(topic) | {"created": is_missing and not dry_run, "missing": is_missing})
+        settings = ", ".join(f"{key}={value}" for key, value in topic.config.items())
+        counts = f"{topic.partitions} partitions, {topic.replication_factor} copies"
+        done = f"{'would create' if dry_run else 'created'} {topic.name}: {counts}, {settings}"
+        lines.append(done if is_missing else f"ok {topic.name}")
     emit({"dry_run": dry_run, "topics": rows}, lines, as_json=as_json)
-
-
-def _topic_line(topic: WantedTopic, *, dry_run: bool) -> str:
-    settings = ", ".join(f"{key}={value}" for key, value in topic.config.items())
-    counts = f"{topic.partitions} partitions, {topic.replication_factor} copies"
-    return f"{'would create' if dry_run else 'created'} {topic.name}: {counts}, {settings}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer import Argument, Option, Typer
 
-from streams.cli.options import BROKERS, CONFIG, JSON, ONLY_METRIC, STORE, YES
+from streams.cli.options import BROKERS, CONFIG, JSON, MAX_USD, ONLY_METRIC, RATE, STORE, YES
 from streams.cli.running import BadUsageError, help_without_command
 from streams.cli.session import session
 
@@ -22,9 +22,9 @@ def replay(
     metric: list[str] | None = Option(None, "--metric", "-m", help="Repeatable; default: all."),
     pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),
     endpoint: str | None = Option(None, metavar="NAME", help="The only one; default: as in the settings."),
-    rate: float | None = Option(None, "--rate", "-r", metavar="R", help="Results or records per second."),
-    max_usd: float | None = Option(None, metavar="USD", help="Stop before exceeding this cost."),
-    share: float = Option(0.2, metavar="S", help="Share of the limits of judge and endpoints to use."),
+    rate: float | None = RATE,
+    max_usd: float | None = MAX_USD,
+    share: float = Option(0.2, metavar="S", min=0.001, max=1, help="Share of the judge's limits to use."),
     resume: str | None = Option(None, metavar="ID", help="Resume a replay; use the same options."),
     reason: list[str] | None = Option(None, metavar="REASON", help="Only such dead letters; repeatable."),
     topic: list[str] | None = Option(None, "--topic", "-t", help="Only dead letters of this one."),
@@ -46,11 +46,6 @@ def replay(
     ours = {"--reason": reason, "--topic": topic}
     others = {"--metric": metric, "--pack": pack, "--endpoint": endpoint, "--max-usd": max_usd}
     _check(whats, others | {"--resume": resume} if dead_letters else ours)
-    for option, value in (("--rate", rate), ("--max-usd", max_usd), ("--share", share)):
-        if value is not None and not value > 0:
-            raise BadUsageError(f"{option} must be above 0, got {value:g}; omit it for the default")
-    if share > 1:
-        raise BadUsageError(f"--share must be at most 1, got {share:g}")
     since, until = _moment("--from", from_), _moment("--to", to)
     call = session(config, bootstrap_servers)
     from streams.batch.plan import Plan
@@ -111,7 +106,7 @@ anchors_app.callback(invoke_without_command=True)(help_without_command)
 def add(
     metric: str = Option(..., "--metric", "-m", metavar="NAME", help="The metric."),
     count: int = Option(100, "--count", "-n", metavar="N", min=20, max=500, help="Number of anchors."),
-    max_usd: float | None = Option(None, metavar="USD", min=0, help="Stop before exceeding this cost."),
+    max_usd: float | None = MAX_USD,
     yes: bool = YES,
     config: Path | None = CONFIG,
     store: Path | None = STORE,

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, Literal
 from typer import Argument, Exit, Option
 
 from judge.text.printable import printable
-from streams.cli.options import BROKERS, CONFIG, JSON, ONLY_LABEL, ONLY_METRIC
-from streams.cli.running import BadUsageError, CommandError, emit, until
+from streams.cli.options import BROKERS, CONFIG, JSON, ONLY_LABEL, ONLY_METRIC, RATE
+from streams.cli.running import CommandError, emit, until
 from streams.cli.session import Session, opened, session
 
 MAX_UNCONFIRMED = 2000
@@ -23,7 +23,7 @@ MAX_PROBLEMS_SHOWN = 10
 def produce(
     file: Path = Argument(..., metavar="FILE", help="JSON lines; `-` reads standard input."),
     topic: str | None = Option(None, "--topic", "-t", help="Default: topics.events of the settings."),
-    rate: float | None = Option(None, "--rate", "-r", metavar="R", help="Records per second."),
+    rate: float | None = RATE,
     key_field: str = Option("event_id", metavar="NAME", help="The field to use as the record's key."),
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,
@@ -34,8 +34,6 @@ def produce(
     Lines that are not JSON are sent without a key. Empty lines are skipped. Ends when the broker has
     acknowledged every record; exit code 1 if it refused any.
     """
-    if rate is not None and not rate > 0:
-        raise BadUsageError(f"--rate must be above 0 records per second, got {rate:g}; omit it for no limit")
     call = session(config, bootstrap_servers)
     target = topic or call.settings.topics.events
     started = time.monotonic()
