@@ -52,10 +52,7 @@ def test_the_answer_is_the_exit_code(
 
 
 def test_answers_to_one_user_count_once(tmp_path: Path, compared: Compared) -> None:
-    """Of 20 users of v7 8 get bad answers, of 20 of v8 12, fifty each, all alike: too few users.
-
-    Taken one by one, 1,000 answers each with means 3.4 and 2.6 would.
-    """
+    """Of 20 users of v7 8 get bad answers, of v8 12, fifty each: too few users, though 2,000 answers."""
     answers = [
         scored(
             1_000 * version + 50 * user + number,
@@ -89,10 +86,7 @@ def test_another_mix_of_apps_is_no_worse_version(tmp_path: Path, compared: Compa
 def test_answers_sampled_together_count_once_when_half_an_hour_is_over(
     tmp_path: Path, first: int, compared: Compared
 ) -> None:
-    """Two conversations of 20, of either version, and one answer alone; the second one is not over.
-
-    One worker's clock that is a year ahead keeps no other's answers from being complete.
-    """
+    """Two conversations of 20, of either version, and one answer alone; the second one is not over."""
 
     def answer(number: int, minutes: int, cluster: str | None) -> Scored:
         result = scored(number, 4, labels={"version": f"v{7 + number % 2}"})
@@ -128,6 +122,10 @@ def test_scores_of_two_evaluators_are_not_compared(tmp_path: Path, compared: Com
     assert compared(path, "--evaluator", "f1", "--margin", "1").code == 0
 
 
+def _results(folder: Path, made: list[Scored]) -> Path:
+    return _file(folder / "results.jsonl", [one.model_dump(mode="json") for one in made])
+
+
 def _file(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("\n".join(map(json.dumps, rows)))
     return path
@@ -136,8 +134,7 @@ def _file(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
     """40 of 80 results labelled: refused unless they are a random sample, or have a probability."""
     made = [scored(number, 2 + 2 * (number % 2)) for number in range(80)]
-    results = tmp_path / "results.jsonl"
-    results.write_text("\n".join(one.model_dump_json() for one in made))
+    results = _results(tmp_path, made)
     rows = [{"event_id": one.event_id, "score": one.score - 1} for one in made[:40]]
     labels = _file(tmp_path / "people.jsonl", rows)
     call = ("calibrate", results, "--labels", labels)
@@ -164,13 +161,9 @@ def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
 def test_labels_of_a_file_weigh_by_the_probability_of_their_own_answer(
     tmp_path: Path, command: Command
 ) -> None:
-    """As with two judges: of equal scores, people give 1 to those judged 1 of 4 times, and 3 to others.
-
-    The 40 with weight 4 and the 40 with weight 1 have the mean (4 * 1 + 1 * 3) / 5 = 1.4.
-    """
+    """People give 1 to those judged 1 of 4 times, and 3 to others: (4 * 1 + 1 * 3) / 5 = 1.4."""
     made = [scored(number, 4, probability=0.25 if number % 2 else 1.0) for number in range(80)]
-    results = tmp_path / "results.jsonl"
-    results.write_text("\n".join(one.model_dump_json() for one in made))
+    results = _results(tmp_path, made)
     rows = [{"event_id": one.event_id, "score": 3 - 2 * (number % 2)} for number, one in enumerate(made)]
     labels = _file(tmp_path / "people.jsonl", rows)
     told = json.loads(command("calibrate", results, "--labels", labels, "--json").out)

@@ -35,12 +35,10 @@ def good(tmp_path: Path) -> Path:
 
 
 def test_check_says_what_would_run(good: Path, command: Command) -> None:
-    """`config check` prints broker, topics, rates, metrics and endpoints in their order."""
     env = {"JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS": "elsewhere:9092", "JUDGESTREAM_DEBUG": "0"}
     ended = command("config", "check", good, env=env)
     assert ended.code == 0
     for text in (
-        "ok",
         "elsewhere:9092",
         "qa.events -> judge.tasks.coverage, judge.tasks.relevance",
         "100% of events with tenant=gold (gold)",
@@ -49,7 +47,8 @@ def test_check_says_what_would_run(good: Path, command: Command) -> None:
         "else spare: m-2 at http://b/v1, at most 9,000 tokens per minute\n",
     ):
         assert text in ended.out
-    assert json.loads(command("config", "check", good, "--json").out)["ok"] is True
+    checked = json.loads(command("config", "check", good, "--json").out)
+    assert (checked["ok"], checked["deprecated"]) == (True, [])
     good.write_text(GOOD.replace("sampling:", "sampling:\n  budget: {verdicts_per_day: 4_000}"))
     told = command("config", "check", good).out
     assert "up to 5% of other events" in told
@@ -57,9 +56,8 @@ def test_check_says_what_would_run(good: Path, command: Command) -> None:
 
 
 def test_all_faults_are_named_in_one_go(tmp_path: Path, command: Command) -> None:
-    (tmp_path / "pack.md").write_text(
-        "# System\nJudge.\n# User\n{{ item.question }} {{ item.output_text }}\n"
-    )
+    pack = "# System\nJudge.\n# User\n{{ item.question }} {{ item.output_text }}\n"
+    (tmp_path / "pack.md").write_text(pack)
     many = tmp_path / "many.yaml"
     many.write_text(
         "sampling: {defult_rate: 0.1}\n"
@@ -88,18 +86,11 @@ def test_all_faults_are_named_in_one_go(tmp_path: Path, command: Command) -> Non
 
 
 def test_both_forms_of_when_are_taken_in_both_places(good: Path, command: Command) -> None:
-    settings = yaml.safe_load(GOOD) | {
-        "sampling": {
-            "rules": [
-                {"name": "flat", "when": {"tier": "gold"}, "rate": 1},
-                {"name": "nested", "when": {"labels": {"tier": "free"}}, "rate": 1},
-            ]
-        },
-        "metrics": {
-            "coverage": {"when": {"has": "reference", "app": "support"}},
-            "relevance": {"when": {"labels": {"app": ["a", "b"]}}},
-        },
-    }
+    flat = {"name": "flat", "when": {"tier": "gold"}, "rate": 1}
+    nested = {"name": "nested", "when": {"labels": {"tier": "free"}}, "rate": 1}
+    coverage = {"when": {"has": "reference", "app": "support"}}
+    metrics = {"coverage": coverage, "relevance": {"when": {"labels": {"app": ["a", "b"]}}}}
+    settings = yaml.safe_load(GOOD) | {"sampling": {"rules": [flat, nested]}, "metrics": metrics}
     jsonschema.validate(settings, settings_schema())
     good.write_text(yaml.safe_dump(settings))
     out = command("config", "check", good).out
@@ -169,14 +160,11 @@ def test_old_names_are_told_by_check_by_commands_and_in_the_log(
     good: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A renamed setting is a line of `config check`, a field of its JSON, and a warning of what runs."""
-    ended = command("config", "check", good, "--json")
-    assert json.loads(ended.out)["deprecated"] == []
     rows = {"kafka.group": Renamed("kafka.group", "kafka.group_id", "1.1", "1000.0")}
     monkeypatch.setattr("streams.settings.problems.former_settings", lambda: rows)
     monkeypatch.setattr("streams.worker.run.run_worker", lambda *_, **__: asyncio.sleep(0))
-    good.write_text(
-        GOOD.replace("kafka: {", "kafka: {group: old, ").replace("http://judge", "http://127.0.0.1")
-    )
+    old = GOOD.replace("kafka: {", "kafka: {group: old, ").replace("http://judge", "http://127.0.0.1")
+    good.write_text(old)
     line = "DEPRECATED: kafka.group is called kafka.group_id since 1.1; rename it before 1000.0"
     ended = command("config", "check", good, "--json")
     assert (ended.code, json.loads(ended.out)["deprecated"]) == (0, [line])

@@ -23,6 +23,7 @@ from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import Ended
 
 Write = Callable[..., Path]
+RATIOS = "facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09"
 VERDICT = {
     "score": 5,
     "rationale": [
@@ -30,14 +31,11 @@ VERDICT = {
         "Conclusion: 0 of 0 conclusions correctly matched.",
         "Terminology: 1 of 1 terms correctly matched.",
         "Organization: matched",
-        (
-            "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio "
-            "1.0 * 0.09)"
-        ),
+        f"Score: 5 ≈ 5.0 = 5 * ({RATIOS})",
     ],
 }
 MOST_REQUESTS = 9
-"""The event's request and a few for neutral events until the outage ends the run, also on a busy machine."""
+"""The event's request and a few for neutral events until the outage ends the run."""
 
 
 def event(event_id: str = "eiffel", **fields: Any) -> str:
@@ -90,13 +88,8 @@ def test_results_come_in_the_order_of_the_lines_and_bad_lines_are_named(
     path.write_text("\n".join(lines))
     ended = command("judge", path, "-m", "coverage", "--output", out, "--concurrency", "7", "--json")
     assert ended.code == 1
-    for words in (
-        "offline rules",
-        "line 5: value: is not valid JSON",
-        "line 6: answer: is required",
-        "2 of 22 lines are not events",
-    ):
-        assert words in ended.err
+    bad = ("line 5: value: is not valid JSON", "line 6: answer: is required", "2 of 22 lines are not events")
+    assert all(words in ended.err for words in ("offline rules", *bad))
     ids = [json.loads(line)["event_id"] for line in out.read_text().splitlines()]
     assert ids == [f"e{number}" for number in range(20)]
     summary = json.loads(ended.out)
@@ -165,13 +158,10 @@ def test_a_metric_is_taken_from_the_settings(
 ) -> None:
     (tmp_path / "tone.yaml").write_text('messages: [{role: user, content: "A: {answer}"}]')
     with in_thread(judge_server(lambda _: '{"score": 7}')) as server:
-        config = written(
-            metrics={"tone": {"prompt_pack": str(tmp_path / "tone.yaml"), "score_range": [0, 9]}},
-            judge={
-                "endpoints": [{"name": "only", "base_url": server.url, "model": "m"}],
-                "cache": {"max_entries": 10, "file": str(tmp_path / "verdicts")},
-            },
-        )
+        only = {"name": "only", "base_url": server.url, "model": "m"}
+        cache = {"max_entries": 10, "file": str(tmp_path / "verdicts")}
+        tone = {"prompt_pack": str(tmp_path / "tone.yaml"), "score_range": [0, 9]}
+        config = written(metrics={"tone": tone}, judge={"endpoints": [only], "cache": cache})
         call = ("judge", events, "--metric", "tone", "--config", config)
         found = [*results(command(*call)), *results(command(*call))]
         assert len(server.requests) <= MOST_REQUESTS
@@ -212,13 +202,13 @@ def test_metrics_of_code_need_no_judge(
     """The module of a Python metric is found in the folder of the settings, by `config check`, too."""
     (tmp_path / "own_score.py").write_text("def half(event):\n    return 0.5\n")
     words = {"python": {"function": "tests.judge.metrics.code.functions:words", "seconds": 60}}
-    config = written(
-        metrics={
-            "tower": {"code": {"contains": {"texts": ["eiffel tower"]}}},
-            "words": words | {"score_range": [0, 100]},
-            "half": {"python": "own_score:half"},
-        }
-    )
+    tower = {"code": {"contains": {"texts": ["eiffel tower"]}}}
+    metrics = {
+        "tower": tower,
+        "words": words | {"score_range": [0, 100]},
+        "half": {"python": "own_score:half"},
+    }
+    config = written(metrics=metrics)
     found = results(command("judge", events, "-c", config))
     assert [result.value for result in found] == [True, len(EIFFEL_ANSWER.split()), 0.5]
     assert (found[0].judge, found[0].cost_usd) == (None, 0.0)
@@ -235,9 +225,8 @@ MAP = ("--map", "question=user prompt", "--map", "answer=completion", "--map", "
 def test_fields_have_other_names(tmp_path: Path, form: str, command: Command) -> None:
     path, out = tmp_path / f"own.{form}", tmp_path / "out.csv"
     document = {"user prompt": "Where?", "completion": EIFFEL_ANSWER, "gold": EIFFEL_REFERENCE}
-    path.write_text(
-        TABLE + ROW if form == "csv" else json.dumps(document | {"id": "7", "labels": {"team": "a"}})
-    )
+    line = json.dumps(document | {"id": "7", "labels": {"team": "a"}})
+    path.write_text(TABLE + ROW if form == "csv" else line)
     ended = command("judge", path, "-m", "coverage", "-o", out, "--map", "event_id=id", *MAP)
     assert ended.code == 0, ended.err
     (row,) = csv.DictReader(io.StringIO(out.read_text(), newline=""))
@@ -279,9 +268,8 @@ def test_a_part_of_the_settings_suffices(tmp_path: Path, written: Write, command
     (result,) = results(command("judge", path, "-m", "coverage", "-c", written(ingest={"mapping": mapping})))
     assert isinstance(result, Scored)
     assert result.event_id == "7"
-    (tmp_path / "tone.yaml").write_text(
-        '{score_range: [1, 5], messages: [{role: user, content: "{answer}"}]}'
-    )
+    tone = '{score_range: [1, 5], messages: [{role: user, content: "{answer}"}]}'
+    (tmp_path / "tone.yaml").write_text(tone)
     metrics = {"length": {"code": "length"}, "tone": {"prompt_pack": "tone.yaml", "unit": "conversation"}}
     config = written(metrics=metrics, judge={"timeout_seconds": 900})
     ended = command("judge", path, "-c", config, "--map", "question=q", "--map", "answer=a")
@@ -290,10 +278,8 @@ def test_a_part_of_the_settings_suffices(tmp_path: Path, written: Write, command
 
 
 def test_pairs_need_a_language_model(tmp_path: Path, events: Path, written: Write, command: Command) -> None:
-    content = "{answer} or {other_answer}"
-    (tmp_path / "pair.yaml").write_text(
-        f'{{result: pairwise, messages: [{{role: user, content: "{content}"}}]}}'
-    )
+    message = '{role: user, content: "{answer} or {other_answer}"}'
+    (tmp_path / "pair.yaml").write_text(f"{{result: pairwise, messages: [{message}]}}")
     rules = {"name": "rules", "model": "offline-rules-1", "base_url": "http://127.0.0.1:1/v1"}
     metrics = {"better": {"prompt_pack": "pair.yaml"}}
     plain, whole = written(metrics=metrics), written("b.yaml", metrics=metrics, judge={"endpoints": [rules]})
@@ -307,9 +293,7 @@ def test_agreement_with_people_by_judge(tmp_path: Path, command: Command) -> Non
     """The judge says 5 of all four. People say 5, 5, 5 and 1: kappa 0, as the judge does not vary."""
     path, labels, out = tmp_path / "events.jsonl", tmp_path / "people.csv", tmp_path / "out.jsonl"
     path.write_text("\n".join(event(f"e{number}") for number in range(4)))
-    labels.write_text(
-        "event_id,score\n" + "".join(f"e{n},{1 if n == 3 else 5}\n" for n in range(4)) + "x,2\n"
-    )
+    labels.write_text("event_id,score\ne0,5\ne1,5\ne2,5\ne3,1\nx,2\n")
     call = ("judge", path, "-m", "coverage", "--labels", labels)
     with in_thread(judge_server(eiffel)) as server:
         ended = command(*call, "-o", out, "--base-url", server.url)
