@@ -78,7 +78,6 @@ async def test_produce_and_tail_work_with_the_broker_command() -> None:
 async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(
     lines: Path, at: Sequence[str]
 ) -> None:
-    """`produce` sends the file's bytes unchanged, and `tail` escapes control characters."""
     sent = await judgestream("produce", str(lines), *at)
     assert sent.out.startswith("3 records on qa.events in ")
     assert "1 of them without a key" in sent.out
@@ -106,8 +105,7 @@ async def test_tail_follows_what_comes_after_it(lines: Path, at: Sequence[str]) 
 
 def test_produce_keeps_its_rate(at: Sequence[str], command: Command) -> None:
     """Four records at 20 a second take at least 3/20 s, because the first is sent at once."""
-    sent = command("produce", "-", *at, "--rate", "20", "--json", stdin=b"1\n2\n3\n4\n")
-    summary = json.loads(sent.out)
+    summary = json.loads(command("produce", "-", *at, "--rate", "20", "--json", stdin=b"1\n2\n3\n4\n").out)
     assert summary["sent"] == 4
     assert summary["seconds"] >= 3 / 20
 
@@ -125,7 +123,6 @@ def test_a_refused_record_is_named_by_its_line(tmp_path: Path, at: Sequence[str]
 def test_a_missing_topic_is_named_with_the_topics_that_exist(
     call: Sequence[str], at: Sequence[str], command: Command
 ) -> None:
-    """No command creates a topic or waits for one."""
     ended = command(*call, *at, "--topic", "nowhere", stdin=b"{}\n")
     assert ended.code == 1
     assert "there is no topic 'nowhere' at 127.0.0.1:" in ended.err
@@ -134,7 +131,6 @@ def test_a_missing_topic_is_named_with_the_topics_that_exist(
 
 @pytest.mark.parametrize("call", [("tail",), ("produce", "-")])
 def test_no_broker_is_one_error(call: Sequence[str], command: Command) -> None:
-    """A broker that refuses the connection is one error (no process listens on port 1)."""
     ended = command(*call, "--bootstrap-servers", "127.0.0.1:1", stdin=b"{}\n")
     assert ended.code == 1
     assert ended.err.startswith("error: no Kafka broker answers at 127.0.0.1:1")
@@ -171,12 +167,8 @@ async def test_the_offline_judge_answers_like_an_openai_server() -> None:
 
 
 async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(written: Callable[..., Path]) -> None:
-    config = written(
-        kafka={"bootstrap_servers": "127.0.0.1:1"},
-        metrics={"coverage": {}},
-        judge={"budget": "none"},
-        telemetry={"port": 0},
-    )
+    kafka, judge = {"bootstrap_servers": "127.0.0.1:1"}, {"budget": "none"}
+    config = written(kafka=kafka, metrics={"coverage": {}}, judge=judge, telemetry={"port": 0})
     async with running("worker", "--config", str(config), env={"OPENAI_API_KEY": "made-up"}) as worker:
         while "broker does not answer yet" not in await worker.error_line():
             pass
@@ -221,7 +213,7 @@ def test_conditions(wanted: dict[str, Any], *, fits: bool) -> None:
     ],
 )
 def test_a_record_of_another_form_fits_no_condition_and_stops_nothing(value: bytes | None) -> None:
-    """A record of another form, or without a score, fails each condition, and is shown without conditions."""
+    """It fails each condition, and is shown without conditions."""
     other = record(value)
     assert RecordFilter().fits(other)
     assert not RecordFilter(labels={"app": "x"}).fits(other)

@@ -29,8 +29,6 @@ EIFFEL_EVIDENCE: dict[str, Any] = coverage_reply(
 
 @dataclass(slots=True)
 class JudgeServer:
-    """The server's settings and the requests and keys that it received."""
-
     content: Callable[[dict[str, Any]], str]
     models: Sequence[str]
     status: int = 200
@@ -39,7 +37,6 @@ class JudgeServer:
     keys: list[str | None] = field(default_factory=list)
 
     async def complete(self, request: web.Request) -> web.Response:
-        """Answer a chat completion."""
         asked = await request.json()
         self.requests.append(asked)
         self.keys.append(request.headers.get("Authorization"))
@@ -48,7 +45,6 @@ class JudgeServer:
         return completed(self.content(asked), model=asked["model"], tokens=(100, 10))
 
     async def list_models(self, request: web.Request) -> web.Response:  # noqa: ARG002 - others look at it
-        """List the models."""
         return web.json_response({"object": "list", "data": [{"id": name} for name in self.models]})
 
 
@@ -59,14 +55,12 @@ AServer = TypeVar("AServer", bound=JudgeServer)
 async def judge_server(
     content: Callable[[dict[str, Any]], str], *, models: Sequence[str] = ("tower-judge",), status: int = 200
 ) -> AsyncIterator[JudgeServer]:
-    """Run a server on a free loopback port."""
     async with served(JudgeServer(content, models, status)) as server:
         yield server
 
 
 @asynccontextmanager
 async def served(server: AServer) -> AsyncIterator[AServer]:
-    """Run this server on a free loopback port."""
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_get("/v1/models", server.list_models)

@@ -43,28 +43,22 @@ def listening(alive: dict[str, Any], *ready: dict[str, Any]) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("alive", "ready", "options", "host", "code", "printed"),
     [
-        (ALIVE, [STUCK], (), "127.0.0.1", 0, "alive\n"),
-        (ALIVE, [STUCK], (), "0.0.0.0", 0, "alive\n"),  # noqa: S104 - only a setting
-        (STUCK, [ALIVE], ("--ready",), "127.0.0.1", 0, "ready\n"),
-        (STUCK, [ALIVE], (), "127.0.0.1", 1, f"error: /healthz answered 503: {TELLS}\n"),
-        ({"ok": False}, [ALIVE], (), "127.0.0.1", 1, 'error: /healthz answered 503: {"ok": false}\n'),
-        (ALIVE, [STUCK, STUCK, ALIVE], ("--ready", "--wait", "60"), "127.0.0.1", 0, "ready\n"),
-        (ALIVE, [STUCK], ("--ready", "--wait", "0.3"), "127.0.0.1", 1, f"{NOT_READY} (waited 0.3 s)\n"),
+        (ALIVE, [STUCK], "", "127.0.0.1", 0, "alive\n"),
+        (ALIVE, [STUCK], "", "0.0.0.0", 0, "alive\n"),  # noqa: S104 - only a setting
+        (STUCK, [ALIVE], "--ready", "127.0.0.1", 0, "ready\n"),
+        (STUCK, [ALIVE], "", "127.0.0.1", 1, f"error: /healthz answered 503: {TELLS}\n"),
+        ({"ok": False}, [ALIVE], "", "127.0.0.1", 1, 'error: /healthz answered 503: {"ok": false}\n'),
+        (ALIVE, [STUCK, STUCK, ALIVE], "--ready --wait 60", "127.0.0.1", 0, "ready\n"),
+        (ALIVE, [STUCK], "--ready --wait 0.3", "127.0.0.1", 1, f"{NOT_READY} (waited 0.3 s)\n"),
     ],
 )
 def test_the_exit_code_is_that_of_the_probe(
-    alive: dict[str, Any],
-    ready: list[dict[str, Any]],
-    options: tuple[str, ...],
-    host: str,
-    code: int,
-    printed: str,
-    written: Callable[..., Path],
-    command: Command,
+    alive: Any, ready: Any, options: str, host: str, code: int, printed: str, written: Any, command: Command
 ) -> None:
     """An answer without reasons is printed as it is. `--wait` asks again until the answer is good."""
     with listening(alive, *ready) as port:
-        ended = command("health", *options, "--config", written(telemetry={"host": host, "port": port}))
+        config = written(telemetry={"host": host, "port": port})
+        ended = command("health", *options.split(), "--config", config)
     assert (ended.code, ended.out + ended.err) == (code, printed)
 
 
