@@ -124,7 +124,7 @@ def test_each_has_valid_settings(file: Path) -> None:
 
 COMMAND = "from streams.cli.main import run; run()"
 SINK = """\
-import asyncio, sys
+import asyncio
 from streams.settings.load import load_settings
 from streams.sinks.base import Evaluation
 from streams.sinks.delivery import open_sinks
@@ -167,7 +167,6 @@ def write_settings(folder: Path, sink: dict[str, str]) -> None:
 
 
 def test_a_sink_takes_verdicts(with_extensions: Run, tmp_path: Path) -> None:
-    """Its path is relative to the settings file, its secret is read from the environment."""
     write_settings(tmp_path, {"path": "verdicts.txt", "prefix": "> ", "key_env": "KEY"})
     done = with_extensions(tmp_path, SINK)
     assert done.code == 0, done.err
@@ -178,7 +177,6 @@ def test_a_sink_takes_verdicts(with_extensions: Run, tmp_path: Path) -> None:
 
 
 def test_a_metric_is_judged(with_extensions: Run, tmp_path: Path) -> None:
-    """It is asked, its invalid reply is repaired, and it may leave an answer unscored."""
     (tmp_path / "settings.yaml").write_text(json.dumps({"metrics": {"acme_courtesy": {}}}))
     done = with_extensions(tmp_path, METRIC)
     assert done.code == 0, done.err
@@ -235,8 +233,7 @@ def map_records(run_in: Run, folder: Path, form: str) -> Ended:
     settings = {"ingest": {"format": form}, "metrics": {"relevance": {"when": {"has": ["answer"]}}}}
     (folder / "settings.yaml").write_text(json.dumps(settings))
     (folder / "records.txt").write_text("e1|How?|So.\ne2|How?\n|How?|So.\n")
-    command = ("map", "records.txt", "--config", "settings.yaml", "--json")
-    return run_in(folder, COMMAND, *command)
+    return run_in(folder, COMMAND, "map", "records.txt", "--config", "settings.yaml", "--json")
 
 
 def test_a_reader_reads_records(with_extensions: Run, tmp_path: Path) -> None:

@@ -78,7 +78,6 @@ WITH_A_MODEL = ("OPENAI_API_KEY=... judgestream demo", "judgestream demo --base-
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """What git tracks, as a clone has it."""
     made = tmp_path / "judgestream"
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
     for name in tracked.decode().rstrip("\0").split("\0"):
@@ -95,24 +94,14 @@ def terminal(tmp_path: Path, clone: Path) -> Iterator[Terminal]:
     tools.mkdir()
     home.mkdir()
     (tools / "python3").symlink_to(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
-    opened = Terminal(
-        clone,
-        {
-            "HOME": str(home),
-            "PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin",
-            "LANG": "C.UTF-8",
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(wheels()),
-        },
-    )
-    try:
-        yield opened
-    finally:
-        opened.close()
+    env = {"HOME": str(home), "PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    with contextlib.closing(
+        Terminal(clone, env | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels())})
+    ) as made:
+        yield made
 
 
 def test_the_first_two_commands_stand_alone() -> None:
-    """README begins with two commands that need no other, and CI types the second as it stands."""
     assert tuple(typed.command for typed in README[:2]) == FIRST
     assert "make test\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert len(README) >= 18
@@ -128,7 +117,6 @@ def test_from_a_clone_to_an_export(terminal: Terminal, clone: Path) -> None:
 
 @pytest.mark.tools
 def test_from_a_clone_to_a_verdict_with_apache_kafka(terminal: Terminal, clone: Path, tmp_path: Path) -> None:
-    """The same on a running Apache Kafka."""
     (tmp_path / "kafka").mkdir()
     kafka = ApacheKafka(tmp_path / "kafka")
     kafka.start()
@@ -142,7 +130,6 @@ def test_from_a_clone_to_a_verdict_with_apache_kafka(terminal: Terminal, clone: 
 
 
 def follow(terminal: Terminal, clone: Path, ports: dict[str, int], *, skipped: tuple[str, ...] = ()) -> None:
-    """Type the commands of README and compare their output."""
     for typed in README:
         command = _at(typed.command, ports)
         shown = tuple(_at(line, ports) for line in typed.shown)
@@ -189,7 +176,6 @@ def _with_a_model(terminal: Terminal, command: str, port: int) -> None:
 
 
 def until(holds: Callable[[], bool], said: Callable[[], str]) -> None:
-    """Poll a condition."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, said()
