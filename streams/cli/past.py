@@ -38,7 +38,15 @@ from streams.store import verdicts
 from streams.store.database import Snapshot
 from streams.store.views.labels import all_labels
 
-MAX_PROBLEMS_SHOWN = 10
+MAX_PROBLEMS_SHOWN: Final = 10
+NOT_KEPT: Final = ("messages", "tool calls")
+"""Texts that the store keeps in a form for people only."""
+VOID_AFTER: Final = timedelta(hours=1)
+"""Results of another evaluator for this long make anchors void; a fallback's are for a shorter time."""
+CHANGED: Final = "void: its evaluator has changed; judgestream anchors add enrols again"
+Candidates = dict[str, tuple[JudgeTask, float | None]]
+"""Answers that could be anchors, by anchor id, with a person's score."""
+IsBad = Callable[[float | None], bool]
 
 
 def plan_of(plan: Plan, call: Session) -> Plan:
@@ -135,16 +143,6 @@ async def send_dead_letters(
         raise CommandError(f"the broker refused {len(problems)} records:\n{shown}")
     if stop.is_set():
         raise Exit(130)
-
-
-NOT_KEPT: Final = ("messages", "tool calls")
-"""Texts that the store keeps in a form for people only."""
-VOID_AFTER: Final = timedelta(hours=1)
-"""Results of another evaluator for this long make anchors void; a fallback's are for a shorter time."""
-CHANGED: Final = "void: its evaluator has changed; judgestream anchors add enrols again"
-Candidates = dict[str, tuple[JudgeTask, float | None]]
-"""Answers that could be anchors, by anchor id, with a person's score."""
-IsBad = Callable[[float | None], bool]
 
 
 def candidates(known: Iterable[Anchor], snapshot: Snapshot, metric: str) -> Candidates:

@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from streams.intake.trial import TrialOutcome
     from streams.kafka.record import Record
 
-
 FileFormat = Literal["jsonl", "json", "csv", "parquet"]
+FormatName = Literal["json", "otlp", "csv", "parquet"]
+MAX_FILE_BYTES = 256 * 1024 * 1024
+READ_SECONDS = 10.0
+SHOWN_CHARS = 300
+DECISION = ("problem", "kept", "probability", "stratum", "metrics")
+_TABLES: Mapping[str, Format] = {"csv": "csv", "parquet": "parquet"}
 
 
 def judge(
@@ -43,12 +48,8 @@ def judge(
     output_format: FileFormat | None = Option(None, help="Format of --output; default: by its name."),
     concurrency: int | None = Option(None, min=1, max=1000, help="Default: of --config, else 16."),
     fail_under: list[str] | None = Option(None, metavar="METRIC=MEAN", help="Exit with 1 below this mean."),
-    compare: Path | None = Option(
-        None, metavar="RESULTS", help="Earlier results; exit with 1 on a real fall."
-    ),
-    labels: Path | None = Option(
-        None, metavar="FILE", help="People's scores (event_id, score; metric, who)."
-    ),
+    compare: Path | None = Option(None, metavar="RESULTS", help="Earlier results; exit with 1 on a fall."),
+    labels: Path | None = Option(None, help="People's scores (event_id, score; metric, who)."),
     html: Path | None = Option(None, metavar="FILE", help="Also write summary and results as HTML."),
     as_json: bool = Option(False, "--json", help="Print the summary as JSON; without --output to stderr."),
 ) -> None:
@@ -65,14 +66,6 @@ def judge(
     from streams.cli.file_run import FileRun
 
     FileRun(**options).run()
-
-
-FormatName = Literal["json", "otlp", "csv", "parquet"]
-MAX_FILE_BYTES = 256 * 1024 * 1024
-READ_SECONDS = 10.0
-SHOWN_CHARS = 300
-DECISION = ("problem", "kept", "probability", "stratum", "metrics")
-_TABLES: Mapping[str, Format] = {"csv": "csv", "parquet": "parquet"}
 
 
 def map_(
