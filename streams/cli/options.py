@@ -22,7 +22,6 @@ AGENTS = Option("intake,judge,monitor", metavar="NAMES", help="Agents, separated
 _FIELD = "The name (or JMESPath) of a field in FILE, as in question=prompt; repeatable."
 MAP = Option(None, "--map", metavar="FIELD=NAME", help=_FIELD)
 RATE = Option(None, "--rate", "-r", metavar="R", min=0.001, help="Records or results per second.")
-MAX_USD = Option(None, metavar="USD", min=0.000001, help="Stop before exceeding this cost.")
 YES = Option(False, "--yes", "-y", help="Do not prompt.")
 ONLY_METRIC = Option(None, "--metric", "-m", metavar="NAME", help="Only this metric.")
 ONLY_LABEL = Option(None, metavar="NAME=VALUE", help="Only with this label; repeatable.")

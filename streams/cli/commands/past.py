@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer import Argument, Option, Typer
 
-from streams.cli.options import BROKERS, CONFIG, JSON, MAX_USD, ONLY_METRIC, RATE, STORE, YES
+from streams.cli.options import BROKERS, CONFIG, JSON, ONLY_METRIC, RATE, STORE, YES
 from streams.cli.running import BadUsageError, help_without_command
 from streams.cli.session import session
 
@@ -23,7 +23,7 @@ def replay(
     pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),
     endpoint: str | None = Option(None, metavar="NAME", help="The only one; default: as in the settings."),
     rate: float | None = RATE,
-    max_usd: float | None = MAX_USD,
+    max_usd: float | None = Option(None, metavar="USD", min=0.000001, help="Stop before exceeding this."),
     share: float = Option(0.2, metavar="S", min=0.001, max=1, help="Share of the judge's limits to use."),
     resume: str | None = Option(None, metavar="ID", help="Resume a replay; use the same options."),
     reason: list[str] | None = Option(None, metavar="REASON", help="Only such dead letters; repeatable."),
@@ -106,7 +106,7 @@ anchors_app.callback(invoke_without_command=True)(help_without_command)
 def add(
     metric: str = Option(..., "--metric", "-m", metavar="NAME", help="The metric."),
     count: int = Option(100, "--count", "-n", metavar="N", min=20, max=500, help="Number of anchors."),
-    max_usd: float | None = MAX_USD,
+    max_usd: float | None = Option(None, metavar="USD", min=0, help="Stop before exceeding this cost."),
     yes: bool = YES,
     config: Path | None = CONFIG,
     store: Path | None = STORE,
