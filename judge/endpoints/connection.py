@@ -89,6 +89,10 @@ def _with_connector(transport: Any) -> Any:
     return transport
 
 
+def _uses_proxies(base_url: str) -> bool:
+    return not is_loopback(urlsplit(base_url).hostname or "")
+
+
 def is_success(status: int) -> bool:
     return 200 <= status < 300
 
@@ -112,9 +116,7 @@ class ApiConnection(NamedTuple):
     sdk: Any
 
 
-def open_api(
-    *, base_url: str, api_key: str, timeout_seconds: float, max_connections: int, trust_env: bool
-) -> ApiConnection:
+def open_api(base_url: str, api_key: str, timeout_seconds: float, max_connections: int) -> ApiConnection:
     """Open an API; ValueError if a proxy of the environment cannot be used."""
     from openai import AsyncOpenAI  # noqa: PLC0415 - as above
 
@@ -124,7 +126,7 @@ def open_api(
         timeout=httpx.Timeout(timeout_seconds, connect=min(10.0, timeout_seconds)),
         # A redirected POST would arrive as a GET, and send the key to an unconfigured address.
         follow_redirects=False,
-        trust_env=trust_env,
+        trust_env=_uses_proxies(base_url),
     )
     own = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
     client = AsyncOpenAI(
@@ -183,8 +185,7 @@ async def list_models(base_url: str, api_key: str, *, timeout_seconds: float) ->
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
     async with (
         asyncio.timeout(timeout_seconds),
-        # No proxy for loopback addresses.
-        aiohttp.ClientSession(trust_env=not is_loopback(urlsplit(base_url).hostname or "")) as session,
+        aiohttp.ClientSession(trust_env=_uses_proxies(base_url)) as session,
         session.get(f"{base_url}/models", headers=headers, allow_redirects=False) as answer,
     ):
         body = await answer.content.read(4 * 1024 * 1024)

@@ -28,7 +28,6 @@ from judge.endpoints.connection import (
     open_api,
     post,
 )
-from judge.endpoints.options import is_loopback
 from judge.endpoints.payloads import (
     Completion,
     NoCompletionError,
@@ -105,15 +104,7 @@ class OpenAIChat:
         self._timeout_seconds = timeout_seconds
         self._max_reply_bytes = max_reply_bytes
         self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
-        self._open = partial(
-            open_api,
-            base_url=base_url,
-            api_key=key or "none-needed",
-            timeout_seconds=timeout_seconds,
-            max_connections=max_connections,
-            # No proxy for loopback addresses.
-            trust_env=not is_loopback(host),
-        )
+        self._open = partial(open_api, base_url, key or "none-needed", timeout_seconds, max_connections)
 
     @cached_property
     def _api(self) -> ApiConnection:
