@@ -77,9 +77,7 @@ class PanelJudge:
             "judge": self._call(results),
             "usage": total_usage(result.usage for result in results),
             "cost_usd": total_cost(result.cost_usd for result in results),
-            "votes": tuple(
-                vote_of(result, endpoint=member.endpoint, model=member.model) for member, result in given
-            ),
+            "votes": tuple(vote_of(one, endpoint=by.endpoint, model=by.model) for by, one in given),
             "times": _times(results),
         }
         decided = decide(results, quorum=self._quorum, score_range=self._score_range)
@@ -113,10 +111,8 @@ def panel_evaluator(members: Sequence[Evaluator], *, quorum: int) -> Evaluator:
     names = [one.fingerprint for one in members]
     digest = hashlib.sha256("\0".join(["panel-1", str(quorum), *names]).encode()).hexdigest()
     models = [one.model for one in members]
-    counted = ", ".join(
-        model if models.count(model) == 1 else f"{models.count(model)} of {model}"
-        for model in dict.fromkeys(models)
-    )
+    counts = Counter(models).items()
+    counted = ", ".join(model if count == 1 else f"{count} of {model}" for model, count in counts)
     return first.model_copy(
         update={
             "fingerprint": digest[:16],
@@ -227,11 +223,8 @@ def _together(first: Result, second: Result) -> Result:
     if not calls:
         return second
     told = {"tries": sum(one.tries for one in calls), "cached": all(one.cached for one in calls)}
-    update = {
-        "judge": calls[0].model_copy(update=told),
-        "usage": total_usage([first.usage, second.usage]),
-        "cost_usd": total_cost([first.cost_usd, second.cost_usd]),
-    }
+    usage, cost_usd = total_usage([first.usage, second.usage]), total_cost([first.cost_usd, second.cost_usd])
+    update = {"judge": calls[0].model_copy(update=told), "usage": usage, "cost_usd": cost_usd}
     return second.model_copy(update=update)
 
 

@@ -171,10 +171,8 @@ class EndpointPool:
     def _trouble_of(endpoints: Sequence[Endpoint]) -> str | None:
         if not endpoints or any(endpoint.is_up for endpoint in endpoints):
             return None
-        states = [endpoint.state for endpoint in endpoints]
-        return "; ".join(
-            one.reason if one.remedy in one.reason else f"{one.reason}. {one.remedy}" for one in states
-        )
+        told = ((one.reason, one.remedy) for one in (endpoint.state for endpoint in endpoints))
+        return "; ".join(reason if remedy in reason else f"{reason}. {remedy}" for reason, remedy in told)
 
     async def until_one_is_up(self, endpoints: Sequence[Endpoint]) -> None:
         drains = self._drains

@@ -191,9 +191,8 @@ class Replay:
                     await self._judge(batch, report)
         finally:
             await self._reader.close()
-        report.comparisons = [
-            compare_scores(name, report.live[name], report.now[name]) for name in self._metrics
-        ]
+        live, now = report.live, report.now
+        report.comparisons = [compare_scores(name, live[name], now[name]) for name in self._metrics]
         return report
 
     async def _judge(self, batch: Batch, report: ReplayReport) -> None:

@@ -68,10 +68,8 @@ class RecordCounts:
 def selectors(
     policy: SamplingPolicy, settings: Settings, metrics: Mapping[str, Metric], replay_id: str
 ) -> tuple[Selector, ...]:
-    return tuple(
-        Selector(policy, metric_routes(settings, unit), metrics, replay_id=replay_id)
-        for unit in ("event", "conversation")
-    )
+    routes = (metric_routes(settings, unit) for unit in ("event", "conversation"))
+    return tuple(Selector(policy, one, metrics, replay_id=replay_id) for one in routes)
 
 
 @dataclass(slots=True, kw_only=True)

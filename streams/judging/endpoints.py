@@ -48,10 +48,8 @@ def asked_by(metric: MetricSettings, endpoints: Iterable[tuple[str, str]]) -> tu
     names = metric.asked or tuple(models)
     if metric.panel is not None and not metric.asked:
         names = names[:1]
-    return tuple(
-        name if model in (None, models.get(name)) else f"{name}/{model}"
-        for name, model in product(names, metric.models)
-    )
+    wanted = product(names, metric.models)
+    return tuple(one if model in (None, models.get(one)) else f"{one}/{model}" for one, model in wanted)
 
 
 def voters(metric: MetricSettings, endpoints: Sequence[EndpointSettings]) -> tuple[EndpointSettings, ...]:

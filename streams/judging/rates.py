@@ -272,9 +272,8 @@ class Rates:
 
     def _steps(self, now: float, before: Mapping[str, int]) -> dict[str, int]:
         known = self._figures()
-        strata = {
-            name: Stratum(self._flows[name].rate(now), *known[name], most) for name, most in self.most.items()
-        }
+        rates = {name: flow.rate(now) for name, flow in self._flows.items()}
+        strata = {name: Stratum(rates[name], *known[name], most) for name, most in self.most.items()}
         left = max(self._limit - max(self._spent(), self._committed), self._limit * RESERVE)
         parts = allocate(strata, left * self._usual_part(now))
         steps = {name: step_of(part, before.get(name)) for name, part in parts.items()}
