@@ -36,7 +36,6 @@ _log = structlog.stdlib.get_logger(__name__)
 LEAD: Final = 0.02
 STEP: Final = 0.01
 MOST_HALVED: Final = 10
-LOWEST_FACTOR: Final = Fraction(1, 2**MOST_HALVED)
 LONGEST_SLEEP_SECONDS: Final = 30.0
 """Interval of clock checks while verdicts wait, as the clock may be set."""
 MAX_VALUES: Final = 1_000

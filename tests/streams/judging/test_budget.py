@@ -17,11 +17,12 @@ from structlog.testing import capture_logs
 
 from schemas import JudgeCall, QAEvent
 from streams.intake.sampling import SamplingPolicy
-from streams.judging.budget import LOWEST_FACTOR, Spending
+from streams.judging.budget import MOST_HALVED, Spending
 from streams.settings.judge import BudgetSettings, LimitSettings
 from tests.integration.deadlines import until
 from tests.streams.results import scored
 
+LOWEST_FACTOR = Fraction(1, 2**MOST_HALVED)
 NOON = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 
