@@ -13,17 +13,7 @@ from judge.chat import ChatReply, ChatRequest, RateLimits
 from judge.endpoints.limiter import Concurrency, Quota
 from judge.endpoints.options import EndpointOptions
 from judge.errors import JudgeUnavailableError
-from tests.judge.endpoints.servers import (
-    HANG,
-    Server,
-    judge_all,
-    judging,
-    kind_of,
-    now,
-    pooled,
-    task,
-    until,
-)
+from tests.judge.endpoints.servers import HANG, Server, judge_all, judging, kind_of, now, pooled, task, until
 from tests.judge.virtual_time import virtually
 
 
