@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -185,13 +186,11 @@ class EndpointPool:
     async def pause(self, seconds: float, endpoints: Sequence[Endpoint]) -> None:
         """Wait this long, or until one of these endpoints recovers."""
         drains = self._drains
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._next_change(drains)
                 while self._trouble_of(endpoints) is not None:
                     await self._next_change(drains)
-        except TimeoutError:
-            return
 
     async def _next_change(self, drains: int) -> None:
         if not self._closed:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from judge.endpoints.options import EndpointObserver
 from judge.endpoints.pool import EndpointPool
@@ -119,15 +119,15 @@ class Batch:
         pace = self._paced(work, stopping)
         try:
             async for item in pace:
-                while self._goes_on(watches) and not self._has_room():
+                while self._goes_on(failing) and not self._has_room():
                     if not pending:
                         self.end = "max_usd"
                     async for outcome in self._finished(watches):
                         yield outcome
-                if not self._goes_on(watches):
+                if not self._goes_on(failing):
                     break
                 pending.append(asyncio.create_task(self._outcome(item)))
-            while pending and self._goes_on(watches):
+            while pending and self._goes_on(failing):
                 async for outcome in self._finished(watches):
                     yield outcome
             async for outcome in self._in_flight():
@@ -167,17 +167,14 @@ class Batch:
             return False
         return self.max_usd is None or self.spent.affords(running + 1, self.max_usd)
 
-    def _goes_on(self, watches: tuple[asyncio.Task[bool], asyncio.Task[str]]) -> bool:
-        stopping, failing = watches
+    def _goes_on(self, failing: asyncio.Task[str]) -> bool:
         if failing.done():
             self.end, self.trouble = "outage", failing.result()
-        elif stopping.done() or self.stop.is_set():
+        elif self.stop.is_set():
             self.end = "stopped"
         return self.end == "done"
 
-    async def _finished(
-        self, watches: tuple[asyncio.Task[bool], asyncio.Task[str]]
-    ) -> AsyncIterator[Outcome]:
+    async def _finished(self, watches: Iterable[asyncio.Task[Any]]) -> AsyncIterator[Outcome]:
         running = {one for one in self._pending if not one.done()}
         if self._pending and self._pending[0] in running:
             await asyncio.wait({*running, *watches}, return_when=asyncio.FIRST_COMPLETED)
