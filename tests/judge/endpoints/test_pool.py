@@ -1,12 +1,17 @@
-"""The judging stack is opened and closed as one."""
+"""The endpoints of a pool, opened and closed as one, and calls within their limits; in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections import Counter
+from typing import Any
 
 import pytest
 
+from judge.chat import ChatReply, ChatRequest, RateLimits
 from judge.endpoints.clients import ScriptedChat
+from judge.endpoints.limiter import Concurrency, Quota
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
@@ -15,7 +20,7 @@ from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from schemas import Unscored
-from tests.judge.endpoints.servers import Server, now
+from tests.judge.endpoints.servers import HANG, Server, judge_all, judging, kind_of, now, pooled, task, until
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
 
@@ -114,3 +119,241 @@ async def test_a_reply_about_another_event_is_asked_for_again_on_a_new_connectio
         scores = [await judge.judge(make_task("tone", answer="It is in Paris.")) for _ in range(3)]
     assert [getattr(one, "score", None) for one in scores] == [2, 4, 3]  # asked again once, not for ever
     assert [request.fresh for request in chat.requests] == [False, True, False, True, False]
+
+
+# Limits
+
+
+@virtually
+async def test_a_busy_endpoint_is_waited_for_rather_than_left() -> None:
+    first, spare = Server(lambda *_: 1.0), Server(lambda *_: 0.1, endpoint="spare")
+    judge, _, _ = pooled(EndpointOptions(first, max_in_flight=4), spare)
+    started = now()
+    await judge_all(judge, ["a"] * 20)
+    assert spare.calls == []
+    assert first.most_in_flight == 4
+    assert now() - started == pytest.approx(5.0, abs=0.1)
+
+
+@virtually
+async def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
+    first, spare = Server(lambda *_: HANG), Server(lambda *_: 1.0, endpoint="spare")
+    judge, pool, _ = pooled(first, spare, max_in_flight=8, timeout_seconds=5)
+    async with pool:
+        watching = asyncio.create_task(judge_all(judge, ["a"] * 40))
+        most = 0
+        while not watching.done():
+            most = max(most, first.in_flight + spare.in_flight)
+            await asyncio.sleep(0.05)
+        assert most == 8
+        assert {kind_of(result) for result in watching.result()} == {"scored"}
+
+
+@pytest.mark.parametrize("told", ["limit", "retry-after"])
+@virtually
+async def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
+    began, used = now(), Counter[int]()
+    refused: list[float] = []
+
+    def grant(_: Server, __: str) -> Any:
+        window = int((now() - began) // 60)
+        reset = 60 - (now() - began) % 60
+        left = 60 - used[window]
+        report = RateLimits(60, reset_seconds=reset if left <= 1 else 0.0) if told == "limit" else None
+        if left <= 0:
+            refused.append(now())
+            return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=reset, limits=report)
+        used[window] += 1
+        return (0.7, report)
+
+    async with judging(grant) as (judge, _, server):
+        results = await judge_all(judge, [str(number) for number in range(300)])
+        assert {kind_of(result) for result in results} == {"scored"}
+        assert 300 / ((now() - began) / 60) >= 0.9 * 60
+        assert len(refused) <= 0.07 * len(server.calls), len(refused)
+
+
+@virtually
+async def test_tokens_a_minute_are_kept_to() -> None:
+    """6,000 tokens a minute (97 a second after the safety margin) give a call of 1,000 tokens each 10 s."""
+    judge, _, _ = pooled(EndpointOptions(Server(lambda *_: 0.1), tokens_per_minute=6_000))
+    started = now()
+    await judge_all(judge, ["x" * 4_000] * 7)
+    assert now() - started == pytest.approx(6 * 1_000 / 97, rel=0.05)
+
+
+@virtually
+async def test_without_retry_after_all_calls_pause_together() -> None:
+    back = now() + 60
+    async with judging(until(back, JudgeUnavailableError("429", kind="rate_limited"))) as (judge, _, server):
+        results = await judge_all(judge, [str(number) for number in range(200)])
+        assert {kind_of(result) for result in results} == {"scored"}
+        assert all(result.judge is not None and result.judge.tries <= 12 for result in results)
+        # Four; then 32, 16, 8, 4, 2, 1, 1 ... calls between the pauses.
+        assert len([moment for moment, _ in server.calls if moment < back]) <= 120
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("working_seconds", [0, 30], ids=["from the start", "under load"])
+@virtually
+async def test_an_outage_as_rate_limit_leaves_no_limit_behind(working_seconds: int) -> None:
+    began = now()
+    down, back = began + working_seconds, began + working_seconds + 60
+    busy = JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+    async with judging(lambda *_: busy if down <= now() < back else 1.0) as (judge, _, server):
+        tasks = asyncio.create_task(judge_all(judge, [str(number) for number in range(6_000)]))
+        await asyncio.sleep(working_seconds + 60)
+        # Twice 64 concurrent calls, then one a second, and probes once the breaker is open.
+        assert len([moment for moment, _ in server.calls if moment >= down]) <= 2 * 64 + 60
+        await asyncio.sleep(10)
+        asked = len(server.calls)
+        await asyncio.sleep(5)
+        assert len(server.calls) - asked >= 0.9 * 64 * 5
+        assert {kind_of(result) for result in await tasks} == {"scored"}
+
+
+@pytest.mark.slow
+@virtually
+async def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_it() -> None:
+    began, used = now(), Counter[int]({0: 600})
+
+    def grant(_: Server, __: str) -> Any:
+        window, into = divmod(now() - began + 20, 60)
+        if used[int(window)] >= 600:
+            return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=60 - into)
+        used[int(window)] += 1
+        return 0.7
+
+    async with judging(grant) as (judge, _, _):
+        tasks = asyncio.create_task(judge_all(judge, [str(number) for number in range(3_200)]))
+        await asyncio.sleep(40 + 5 * 60)
+        assert sum(used[minute] for minute in range(1, 6)) >= 0.9 * 5 * 600
+        assert {kind_of(result) for result in await tasks} == {"scored"}
+
+
+@virtually
+async def test_refusals_do_not_reduce_the_time_limit() -> None:
+    server = Server(lambda *_: 4.0)
+    answer = server.complete
+
+    async def refused_first(request: ChatRequest) -> ChatReply:
+        if len(server.calls) < 10:
+            server.calls.append((now(), ""))
+            await asyncio.sleep(2)
+            raise JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+        return await answer(request)
+
+    server.complete = refused_first  # type: ignore[method-assign]  # what a call meets depends on its number here
+    judge, _, notes = pooled(server, timeout_seconds=10)
+    assert (await judge.judge(task())).judge is not None
+    # Three pauses over three seconds open the breaker; neutral calls are refused before one is judged.
+    assert notes.outcomes == {("primary", "rate_limited"): 3, ("primary", "scored"): 1}
+
+
+@virtually
+async def test_an_overloaded_endpoint_is_asked_less() -> None:
+    busy = JudgeUnavailableError("503", kind="overloaded")
+    server = Server(lambda one, _: busy if one.in_flight > 8 else 1.0)
+    judge, _, notes = pooled(server)
+    results = await judge_all(judge, [str(number) for number in range(1_000)])
+    assert {kind_of(result) for result in results} == {"scored"}
+    assert notes.outcomes["primary", "overloaded"] <= 0.25 * len(server.calls)
+
+
+# The quota alone
+
+
+def spend(quota: Quota, *, seconds: float) -> list[float]:
+    """The send times of calls that are always due."""
+    now, sent = 0.0, []
+    while now < seconds:
+        waits = quota.wait_seconds(now)
+        if waits > 0:
+            now += waits
+            continue
+        quota.take(now, 1.0)
+        sent.append(now)
+        now += 0.001
+    return sent
+
+
+def test_a_configured_limit_is_used_evenly() -> None:
+    """60 a minute with the margin of 0.97 give a call each 60 / 58.2 s = 1.031 s; without a limit nothing
+    waits.
+    """
+    assert len(spend(Quota(), seconds=1)) == 1000
+    sent = spend(Quota(60), seconds=600)
+    assert min(after - before for before, after in itertools.pairwise(sent)) == pytest.approx(1.031, abs=0.01)
+    # 600 s / 1.031 s = 582 calls, and the first one.
+    assert len(sent) in {582, 583}
+
+
+def test_one_second_of_unused_quota_is_granted_later() -> None:
+    """After a minute without calls a quota of 600 a minute (9.7 a second) grants one second's calls."""
+    quota = Quota(600)
+    quota.take(0.0, 1)
+    granted = 0
+    while quota.wait_seconds(60.0) == 0 and granted < 100:
+        quota.take(60.0, 1)
+        granted += 1
+    assert granted == 10
+
+
+def test_a_large_call_is_paid_for_afterwards() -> None:
+    """At 6,000 tokens a minute (97 a second) a call of 970 goes at once, and the next one waits 10 s."""
+    quota = Quota(6_000)
+    assert quota.wait_seconds(0.0) == 0
+    quota.take(0.0, 970)
+    assert quota.wait_seconds(0.0) == pytest.approx(10)
+    # The call used 97 tokens less: one second less.
+    quota.settle(-97)
+    assert quota.wait_seconds(0.0) == pytest.approx(9)
+
+
+def test_the_lower_of_configured_and_reported_limit_applies() -> None:
+    quota = Quota(600)
+    for reported, limit in ((60, 60), (6_000, 600)):
+        quota.report(reported)
+        assert quota.per_minute == limit
+
+
+# The concurrency alone
+
+
+def test_it_starts_at_the_most_and_is_halved_once_a_round() -> None:
+    limit = Concurrency(64)
+    for _ in range(64):
+        limit.overloaded(10.0, sent_at=9.0)
+    assert limit.calls == 32
+    limit.overloaded(11.0, sent_at=10.5)
+    assert limit.calls == 16
+    for at in range(12, 20):
+        limit.overloaded(float(at), sent_at=float(at))
+    assert limit.calls == 1
+
+
+def test_it_grows_fast_and_then_slowly() -> None:
+    """Halved from 64, 16 answers raise it from 32 to 48 (three quarters of 64), then each adds 1/48 at most.
+
+    A limit that is not reached is not raised.
+    """
+    limit = Concurrency(64)
+    limit.overloaded(1.0, sent_at=1.0)
+    seen = []
+    for in_flight, answers in ((31, 100), (64, 16), (64, 48), (64, 2)):
+        for _ in range(answers):
+            limit.answered(in_flight, now=99.0)
+        seen.append(limit.calls)
+    assert seen == [32, 48, 48, 49]
+
+
+def test_after_an_outage_it_is_at_its_most_within_two_rounds() -> None:
+    limit = Concurrency(64)
+    for at in range(1, 10):
+        limit.overloaded(float(at), sent_at=float(at))
+    limit.came_back(99.0)
+    assert limit.calls == 16
+    for round_ in (16, 32):
+        for _ in range(round_):
+            limit.answered(limit.calls, now=99.0)
+    assert limit.calls == 64
