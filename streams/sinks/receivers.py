@@ -56,7 +56,16 @@ def log_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
     of_service = request.resource_logs.add()
     of_scope = _of_us(of_service, of_service.scope_logs, version)
     for evaluation in evaluations:
-        _write(of_scope.log_records.add(), evaluation)
+        result, record = evaluation.result, of_scope.log_records.add()
+        record.time_unix_nano = record.observed_time_unix_nano = _nanoseconds(result.times.judged_at)
+        is_failed = isinstance(result, Failed)
+        record.severity_number = SEVERITY_NUMBER_WARN if is_failed else SEVERITY_NUMBER_INFO
+        record.event_name = EVENT_NAME
+        shown = evaluation.label if evaluation.score is None else f"{evaluation.score:g}"
+        record.body.string_value = f"evaluation: {result.metric}={shown}"
+        # Omit ids of another form: a Collector refuses the whole request because of one.
+        record.trace_id, record.span_id = _identifier(result.trace_id, 32), _identifier(result.span_id, 16)
+        _put(record.attributes, _attributes(evaluation))
     return bytes(request.SerializeToString())
 
 
@@ -114,19 +123,6 @@ def _write_call(span: Any, evaluation: Evaluation, judge: JudgeCall, seconds: fl
         "judgestream.cost_usd": result.cost_usd,
     }
     _put(span.attributes, attributes)
-
-
-def _write(record: Any, evaluation: Evaluation) -> None:
-    result = evaluation.result
-    at = _nanoseconds(result.times.judged_at)
-    record.time_unix_nano = record.observed_time_unix_nano = at
-    record.severity_number = SEVERITY_NUMBER_WARN if isinstance(result, Failed) else SEVERITY_NUMBER_INFO
-    record.event_name = EVENT_NAME
-    shown = evaluation.label if evaluation.score is None else f"{evaluation.score:g}"
-    record.body.string_value = f"evaluation: {evaluation.result.metric}={shown}"
-    # Omit ids of another form: a Collector refuses the whole request because of one.
-    record.trace_id, record.span_id = _identifier(result.trace_id, 32), _identifier(result.span_id, 16)
-    _put(record.attributes, _attributes(evaluation))
 
 
 def _attributes(evaluation: Evaluation) -> dict[str, str | float | None]:

@@ -46,23 +46,19 @@ class Verdict:
 
     def text(self) -> str:
         more = "" if self.missing is None else f" (about {self.missing} more)"
-        old, new = (
-            f"{printable(value, 80)} ({_told(count, compared)})"
-            for value, count, compared in zip(self.values, self.counts, self.compared, strict=True)
-        )
+        sides = []
+        for value, count, compared in zip(self.values, self.counts, self.compared, strict=True):
+            answers = ", ".join(f"{number} {status}" for status, number in sorted(count.items()))
+            answers += "" if compared == sum(count.values()) else f"; {compared} independent"
+            sides.append(f"{printable(value, 80)} ({answers})")
         low, high = self.interval
         lost_low, lost_high = (100 * end for end in self.unscored_interval)
         return (
             f"{self.answer}{more if self.answer == 'not yet' else ''}: {self.metric} of "
-            f"{printable(self.label, 80)} {new} against {old}\n"
+            f"{printable(self.label, 80)} {' against '.join(reversed(sides))}\n"
             f"mean {low:+.3f} to {high:+.3f}, margin {self.margin:g}; "
             f"without a score {lost_low:+.1f} to {lost_high:+.1f} % of the answers"
         )
-
-
-def _told(count: Mapping[str, int], compared: int) -> str:
-    answers = ", ".join(f"{number} {status}" for status, number in sorted(count.items()))
-    return answers if compared == sum(count.values()) else f"{answers}; {compared} independent"
 
 
 def look(

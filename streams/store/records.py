@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from schemas import RESULT, Alert, Failed, JudgeTask, Label, Scored
 from streams.settings.broker import TopicSettings
@@ -19,9 +19,6 @@ TextsKept = Literal["full", "excerpt", "none"]
 EXCERPT_CHARS: Final = 300
 SEARCHED_CHARS: Final = 20_000
 """Maximum characters of question and answer that are searchable."""
-_TASK = TypeAdapter(JudgeTask)
-_ALERT = TypeAdapter(Alert)
-_LABEL = TypeAdapter(Label)
 
 
 @dataclass(slots=True)
@@ -64,13 +61,13 @@ class Decoder:
             result = result_row(value, partition=record.partition, offset=record.offset)
             batch.results += [result] if result["at"] >= oldest else []
         elif record.topic in self._tasks:
-            text = text_row(_TASK.validate_json(value), self._texts)
+            text = text_row(JudgeTask.model_validate_json(value), self._texts)
             batch.texts += [text] if text[1] >= oldest else []
         elif record.topic == self._topics.alerts:
-            alert = _ALERT.validate_json(value)
+            alert = Alert.model_validate_json(value)
             batch.alerts.append((alert.alert_id, milliseconds(alert.raised_at), pack(value)))
         else:
-            label = _LABEL.validate_json(value)
+            label = Label.model_validate_json(value)
             at, result_id = milliseconds(label.labelled_at), bytes.fromhex(label.result_id)
             batch.labels.append((label.label_id, result_id, at, label.who, pack(value)))
 
