@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -21,23 +22,16 @@ from streams.settings.tree import Settings
 from streams.store import agent as agent_module
 from streams.store.agent import StoreAgent, StoreWriter
 from streams.store.database import StoreReader
-from streams.store.records import Rows
 from tests.integration.deadlines import until
 from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, result_record, task_record
 
-_TOPICS = {
-    TOPICS.scores: 2,
-    TOPICS.task_topic("relevance"): 2,
-    TOPICS.task_topic("coverage"): 1,
-    TOPICS.alerts: 1,
-    TOPICS.labels: 1,
-}
-
 
 @asynccontextmanager
 async def _broker(records: Sequence[Record]) -> AsyncIterator[tuple[EmbeddedBroker, AIOKafkaProducer]]:
-    async with EmbeddedBroker(topics=_TOPICS) as broker:
+    tasks = {TOPICS.task_topic("relevance"): 2, TOPICS.task_topic("coverage"): 1}
+    topics = {TOPICS.scores: 2, **tasks, TOPICS.alerts: 1, TOPICS.labels: 1}
+    async with EmbeddedBroker(topics=topics) as broker:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         await producer.start()
         try:
@@ -48,10 +42,8 @@ async def _broker(records: Sequence[Record]) -> AsyncIterator[tuple[EmbeddedBrok
 
 
 async def _send(producer: AIOKafkaProducer, records: Sequence[Record]) -> None:
-    sent = [
-        await producer.send(one.topic, one.value, key=str(number).encode())
-        for number, one in enumerate(records)
-    ]
+    keys = (str(number).encode() for number in range(len(records)))
+    sent = [await producer.send(one.topic, one.value, key=next(keys)) for one in records]
     await asyncio.gather(*sent)
 
 
@@ -139,16 +131,9 @@ async def test_damage_is_noticed_and_mended(
         written = agent.verdicts
         await until(lambda: _copied(path), "an empty log")
         assert agent.trouble is None
-        seen = []
         HARMS[harm](path)
         await _send(producer, _records(390, 400))
-
-        def told() -> bool:
-            seen.extend([] if agent.trouble is None else [agent.trouble])
-            return bool(seen)
-
-        await until(told, "the damage")
-        assert str(path) in seen[0]
+        await until(lambda: str(path) in str(agent.trouble), "the damage")
         await until(lambda: _count(path) == 400, "the mended store")
         await until(lambda: agent.trouble is None, "the end of the trouble")
         # Only what was written to the deleted log is read again: the file is whole.
@@ -204,22 +189,14 @@ async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytes
 
 async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store.sqlite3"
-    full = [True]
-    write = StoreWriter.write
-
-    def refuse(self: StoreWriter, batch: Rows) -> int:
-        if full[0]:
-            raise StoreFullError("store.path: the disk is full")
-        return write(self, batch)
-
-    monkeypatch.setattr(StoreWriter, "write", refuse)
+    full = StoreFullError("store.path: the disk is full")
     monkeypatch.setattr(agent_module, "AGAIN_SECONDS", 0.05)
     async with _broker(_records(0, 50)) as (broker, _):
         agent = _agent(path, broker)
         async with _running(agent):
-            await until(lambda: agent.trouble is not None, "the trouble")
+            with patch.object(StoreWriter, "write", side_effect=full):
+                await until(lambda: agent.trouble is not None, "the trouble")
             assert agent.trouble == "store.path: the disk is full"
-            full[0] = False
             await until(lambda: _count(path) == 50, "all results")
             await until(lambda: agent.trouble is None, "the end of the trouble")
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -147,8 +148,8 @@ def test_a_slow_query_is_interrupted(store: StoreFile) -> None:
 
 
 def test_records_that_are_not_what_belongs_there_are_left_out(store: StoreFile) -> None:
-    values = (b"{", b"{}", b"\xff", None)
-    bad = [Record("qa.scores", offset=number, value=value) for number, value in enumerate(values)]
+    values = enumerate((b"{", b"{}", b"\xff", None))
+    bad = [Record("qa.scores", offset=number, value=value) for number, value in values]
     records = [*bad, result_record(scored(1, 4), 4)]
     assert batch_of(*records).unreadable == 3
     assert store.write(*records) == 1
@@ -178,9 +179,8 @@ def test_retention_deletes_verdicts_texts_and_sums(store: StoreFile) -> None:
     """The sums of a partly deleted day are those of its remaining hours."""
     start = milliseconds(at(0)) - milliseconds(at(0)) % DAY_MS
     begun = (start - milliseconds(at(0))) / 1000
-    old = scored(1, 1, seconds=begun + 3_600 * 2)
-    kept = scored(2, 5, seconds=begun + 3_600 * 6)
-    store.write(result_record(old, 0, corrections=[{"kind": "x", "detail": ""}]), result_record(kept, 1))
+    old, kept = (scored(n, score, seconds=begun + 3_600 * n) for n, score in ((2, 1), (6, 5)))
+    store.write(result_record(old, 0, corrections=[{"kind": "x", "detail": ""}]), kept)
     store.write(task_record(old, answer="vanished"), task_record(kept, answer="remaining"))
     writer = StoreWriter(store.path)
     assert writer.delete_before(start + 5 * charts.HOUR_MS) == 1
@@ -228,8 +228,7 @@ def test_deleted_texts_leave_the_index_and_the_file(store: StoreFile) -> None:
 
 def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(store: StoreFile) -> None:
     users = MAX_LABEL_VALUES + 50
-    results = [scored(number, 3, labels={"app": "a", "user": f"u{number}"}) for number in range(users)]
-    store.write(*results)
+    store.write(*(scored(n, 3, labels={"app": "a", "user": f"u{n}"}) for n in range(users)))
     assert store.count(labels=(("app", "a"),)) == users
     assert store.count(labels=(("user", f"u{users - 1}"),)) == 1
     assert store.count(labels=(("user", "u0"), ("app", "a"))) == 1
@@ -289,9 +288,7 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
     results = _results()
     for start in range(0, len(results), 50):  # unordered in time: batches add to existing cells
         writer.write(batch_of(*results[start : start + 50]))
-    # Retention rounds down to the hour.
     cut = milliseconds(at(forgotten_hours * 3600))
-    cut -= cut % HOUR_MS
     writer.delete_before(cut)
     writer.close()
     results = [one for one in results if milliseconds(one.times.occurred_at) >= cut]
@@ -303,14 +300,13 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
             numbers = [count for one in found["scores"].values() for count in one["scores"].values()]
             assert sum(numbers) == len(fitting), wanted
             assert sum(point[4] for line in found["lines"] for point in line["points"]) == len(fitting)
-            parts: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+            parts: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
             for one in fitting:
-                for name, value in one.labels.items():
-                    parts["relevance", name, value].append(one.score)
-            means = {tuple(row[:3]): (row[3], row[6]) for row in by_label["labels"]}
+                for label in one.labels.items():
+                    parts[label].append(one.score)
+            means = {tuple(row[1:3]): (row[3], row[6]) for row in by_label["labels"]}
             assert means == {
-                key: (pytest.approx(sum(some) / len(some), abs=1e-4), len(some))
-                for key, some in parts.items()
+                label: (pytest.approx(fmean(some), abs=1e-4), len(some)) for label, some in parts.items()
             }
 
 

@@ -73,15 +73,9 @@ def test_the_mix_by_hand() -> None:
     assert found_in(finding) == {("mix", "app", "hard")}
 
 
-_ANSWERS = st.lists(
-    st.builds(
-        JudgedAnswer,
-        st.dictionaries(st.sampled_from(["app", "model"]), st.sampled_from(["x", "y"])),
-        st.integers(1, 5),
-        st.sampled_from([0.1, 0.5, 1.0]),
-    ),
-    max_size=25,
-)
+_LABELS = st.dictionaries(st.sampled_from(["app", "model"]), st.sampled_from(["x", "y"]))
+_ANSWER = st.builds(JudgedAnswer, _LABELS, st.integers(1, 5), st.sampled_from([0.1, 0.5, 1.0]))
+_ANSWERS = st.lists(_ANSWER, max_size=25)
 
 
 @settings(max_examples=60)
@@ -133,9 +127,8 @@ def test_markdown_is_text_whatever_answers_say(store: StoreFile) -> None:
     assert "\\<script>" in told
     rendered = MarkdownIt("commonmark").render(told)
     assert "<script" not in rendered
-    assert {link.partition("/explore/")[0] for link in re.findall(r'href="([^"]*)', rendered)} == {
-        "https://port.example"
-    }
+    links = re.findall(r'href="([^"]*)', rendered)
+    assert {link.partition("/explore/")[0] for link in links} == {"https://port.example"}
     assert "relevance of app=docs" in told
     assert "text not kept" in told
     assert "`judgestream replay --config judgestream.yaml --incident" in told
@@ -192,12 +185,11 @@ def test_the_log_has_one_warning_for_the_start_and_one_for_the_end() -> None:
 
 
 def test_tail_leads_with_the_incident() -> None:
-    write = RecordLines(TopicSettings()).line
+    write, midnight = RecordLines(TopicSettings()).line, datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 
     def line(one: Alert) -> str:
-        timestamp = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
         value = one.model_dump_json().encode()
-        record = make_record(value, topic="qa.alerts", offset=1, timestamp=timestamp)
+        record = make_record(value, topic="qa.alerts", offset=1, timestamp=midnight)
         return write(record).removeprefix("00:00:00 0@1 ")
 
     lines = [line(one) for one in (*ALERTS[1:], *RECOVERED[1:])]
@@ -205,6 +197,5 @@ def test_tail_leads_with_the_incident() -> None:
     assert lines[1] == "part whole: relevance of app=app-0: 4.00 to 4.00"
     assert lines[-1] == "INCIDENT whole is over: relevance fell, 37 parts affected"
     assert sum(text.startswith("INCIDENT") for text in lines) == 2
-    assert line(alert("late", "recovered", labels={"app": "x"})).startswith(
-        "recovered of an earlier incident"
-    )
+    late = line(alert("late", "recovered", labels={"app": "x"}))
+    assert late.startswith("recovered of an earlier incident")
