@@ -1,7 +1,4 @@
-"""What a sink is made of: its settings, found by entry point, and what it does with a batch of verdicts.
-
-A package adds one by a subclass of `Sink`, named in its entry points `judgestream.sinks` (docs/sinks.md).
-"""
+"""What a sink is made of; a package adds one by a subclass of `Sink` as an entry point (docs/sinks.md)."""
 
 from __future__ import annotations
 

@@ -37,10 +37,7 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 
 
 class Delivery(Generic[ItemT]):
-    """Delivers to one sink in batches; while it is down, pauses grow and records wait in Kafka.
-
-    `on_outcome` receives delivered, skipped or refused, and the number of items.
-    """
+    """Delivers to one sink in batches; while it is down, pauses grow and records wait in Kafka."""
 
     def __init__(self, name: str, sink: Sink[ItemT], *, on_outcome: Callable[[str, int], None]) -> None:
         self.name = name

@@ -1,7 +1,4 @@
-"""Notifies a team without Alertmanager of the start and end of incidents.
-
-Only the topic of alerts says which form an incident, so every worker finds the same, also after a restart.
-"""
+"""Notifies a team of the start and end of incidents; every worker finds the same in the topic of alerts."""
 
 from __future__ import annotations
 

@@ -139,10 +139,7 @@ def _sums(scores: Scores) -> dict[str, WeightedSums]:
 
 
 def _points(points: Mapping[int, Scores], step: int, ends: tuple[float, float]) -> list[tuple[float, ...]]:
-    """Return time, mean, ends of its interval and count of each step.
-
-    What to expect of a stratum in a step is its part of the whole line, as gauges expect the usual traffic.
-    """
+    """Return time, mean, interval and count of each step; a stratum's usual share is that of the line."""
     sums = {at: _sums(scores) for at, scores in sorted(points.items())}
     strata = {stratum for some in sums.values() for stratum in some}
     whole = {

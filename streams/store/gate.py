@@ -69,11 +69,9 @@ def look(
     rising: Collection[str],
     now: datetime,
 ) -> Verdict:
-    """Compare the live answers of a filter, the options of `judgestream compare`, by two values of a label.
+    """Compare live answers by two values of a label; the query has the options of `judgestream compare`.
 
-    Answers are taken in the order in which they reached the store, so each look continues the one before.
-    Scores and the share of answers without a score are compared with half of alpha each; "no worse" needs
-    both, "worse" one.
+    Answers come in the order in which they reached the store, so each look continues the one before.
     """
     metric, since = query.get("metric", ""), query.get("since", "")
     if metric not in ranges:
@@ -95,6 +93,7 @@ def look(
         rows = [_rows(snapshot, wanted, query, group, (label, value)) for group, value in enumerate(values)]
         known = all_series(snapshot)
     _refuse(rows, known, label, values)
+    # Scores and the share of unscored answers, with half of alpha each: "no worse" needs both, "worse" one.
     scores, lost = DifferenceSequence(alpha / 2), DifferenceSequence(alpha / 2)
     for together in _independent(merge(*rows, key=itemgetter("id")), milliseconds(now)):
         first = together[0]
@@ -155,10 +154,8 @@ def _rows(
 
 
 def _independent(answers: Iterable[sqlite3.Row], end: int) -> Iterator[list[sqlite3.Row]]:
-    """Yield each answer alone, or the answers of a cluster when they are complete, as the monitor does.
-
-    Times are the cluster's own and not after the `end`, so that a worker's wrong clock holds up no other.
-    """
+    """Yield each answer alone, or the answers of a cluster when they are complete, as the monitor does."""
+    # Times are the cluster's own and not after the `end`, so that a worker's wrong clock holds up no other.
     opened: OrderedDict[tuple[Any, ...], list[sqlite3.Row]] = OrderedDict()
     latest: dict[tuple[Any, ...], int] = {}
     idle, longest = 1_000 * IDLE_SECONDS, 1_000 * LONGEST_SECONDS
