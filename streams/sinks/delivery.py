@@ -40,10 +40,8 @@ class Delivery(Generic[ItemT]):
     """Delivers to one sink in batches; while it is down, pauses grow and records wait in Kafka."""
 
     def __init__(self, name: str, sink: Sink[ItemT], *, on_outcome: Callable[[str, int], None]) -> None:
-        self.name = name
+        self.name, self._sink, self._on_outcome = name, sink, on_outcome
         self.trouble: str | None = None
-        self._sink = sink
-        self._on_outcome = on_outcome
         self._waiting: deque[tuple[ItemT, asyncio.Future[None]]] = deque()
         self._working: asyncio.Task[None] | None = None
 
@@ -133,8 +131,7 @@ def open_sinks(
 
 class Agent:
     def __init__(self, sinks: Sequence[Delivery[Any]], output: Output) -> None:
-        self._sinks = tuple(sinks)
-        self._output = output
+        self._sinks, self._output = tuple(sinks), output
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
         await self._output.dead_letter(record, "undecodable", surprise(error))

@@ -96,20 +96,15 @@ class IncidentAgent(Agent):
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         super().__init__(sinks, output)
-        self._past = past
+        self._past, self._now, self._wait = past, now, wait
         self._topics, self._store = settings.topics, settings.store
-        self._now = now
-        self._wait = wait
         self._known: dict[str, Alert] = {}
         self._read_at = 0.0
         self._reading = asyncio.Lock()
 
     async def handle(self, record: Record) -> None:
         alert = await self._parsed(record, Alert.model_validate_json, "an alert", "alerts")
-        if alert is None:
-            return
-        raised = alert.raised_at.timestamp()
-        if self._now() - raised > OLD_SECONDS:
+        if alert is None or self._now() - (raised := alert.raised_at.timestamp()) > OLD_SECONDS:
             return
         await self._wait(max(raised + SETTLE_SECONDS - self._now(), 0.0))
         notice = await self._news(alert)
