@@ -185,7 +185,7 @@ def found_in(finding: Fall) -> set[tuple[str, str, str]]:
 
 def find(before: list[JudgedAnswer], after: list[JudgedAnswer]) -> Fall:
     """Find the causes on a scale of 1 to 5."""
-    return find_causes(before, after, scale=(1, 5), product_labels=("model", "prompt_version"))
+    return find_causes(before, after, scale=(1, 5), products=("model", "prompt_version"))
 
 
 def run() -> Iterator[dict[str, object]]:

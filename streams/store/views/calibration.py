@@ -31,8 +31,6 @@ MOST_BIASES: Final = 12
 POWER: Final = (25, 50, 100, 200, 400)
 MOST_UNSAID: Final = 0.05
 """Share of "cannot say" from which the judge's scores of all answers are no scores of those people judge."""
-ALL: Final = ""
-"""Beside metrics: the labels of all."""
 Draw = tuple[str, int]
 """Policy and time of a draw of answers to label."""
 REVIEW: Final = "label a random sample: judgestream review"
@@ -213,11 +211,11 @@ def calibrations(snapshot: Snapshot, scales: Scales, metric: str | None = None) 
         of_result[label["result_id"]].append(label)
         draw = draw_of(label)
         if draw is not None and label["score"] is not None:
-            drawn[label["metric"]][draw].add(label["result_id"])
-            drawn[ALL][draw].add(label["result_id"])
+            for name in (label["metric"], ""):  # "": all metrics
+                drawn[name][draw].add(label["result_id"])
     counts = {name: {draw: len(some) for draw, some in draws.items()} for name, draws in drawn.items()}
-    for result_id, given in of_result.items():
-        _add_item(snapshot, known, series, result_id, given, counts)
+    for given in of_result.values():
+        _add_item(snapshot, known, series, given, counts)
     return [one for _, one in sorted(series.items())]
 
 
@@ -257,7 +255,6 @@ def _add_item(
     snapshot: Snapshot,
     known: Mapping[int, ResultSeries],
     series: Mapping[tuple[str, str], JudgedSeries],
-    result_id: str,
     given: Sequence[Mapping[str, Any]],
     labelled: Mapping[str, Mapping[Draw, int]],
 ) -> None:
@@ -271,7 +268,7 @@ def _add_item(
     row = snapshot.execute(
         "SELECT series, score, probability, judged FROM results "
         "WHERE result_id = ? AND replay = 0 AND status = 'scored'",
-        (bytes.fromhex(result_id),),
+        (bytes.fromhex(given[-1]["result_id"]),),
     ).fetchone()
     found = series.get((given[-1]["metric"], given[-1]["fingerprint"]))
     if row is None or found is None:
@@ -290,7 +287,7 @@ def _add_item(
         draw = draw_of(one)
         if draw is not None:
             chosen = one["selection"]
-            every, own = labelled[ALL][draw], labelled.get(found.metric, {})
+            every, own = labelled[""][draw], labelled.get(found.metric, {})
             could = sum(count for (_, at), count in own.items() if at >= judged)
             share = every / max(chosen["drawn"], every)
             part = own.get(draw, 0) / max(could, own.get(draw, 1))

@@ -216,12 +216,12 @@ def find_causes(
     after: Answers,
     *,
     scale: tuple[float, float] | None = None,
-    product_labels: Collection[str] = (),
+    products: Collection[str] = (),
 ) -> Fall:
     """Return the causes of a fall; without a scale, that of the scores."""
     scores = [one.score for one in (*before, *after)]
     lowest, highest = scale or (min(scores), max(scores) + 1)
-    search = _Search(highest - lowest, frozenset(product_labels))
+    search = _Search(highest - lowest, frozenset(products))
     names = sorted({name for answer in (*before, *after) for name in answer.labels})
     whole = search.part(before, after)
     causes: list[Cause] = []
