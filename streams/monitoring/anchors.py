@@ -97,20 +97,20 @@ def anchor_id(answer: Result | JudgeTask) -> str:
 class AnchorWatch:
     """The anchors of one metric and evaluator: which is due, and a test of their differences per direction.
 
-    Anchors are judged in turn, each again by the evaluator of its first judgements. A difference is that of
-    the new score from the anchor's first mean. Both tests are the monitor's, with a fixed target.
+    A difference is that of the new score from the anchor's first mean. Both tests are the monitor's, with a
+    fixed target.
 
     **What is tolerated.** An anchor's first mean misses its true one by an error that stays. So the mean
     difference of an unchanged judge over all anchors is minus the mean of these errors instead of 0: 2.6 of
-    its standard errors are tolerated, and at least the smallest relevant change. The single errors may be
-    large and unequal; then the expectation of the next difference depends on whose turn it is. The test's
-    bound needs only that the mean product of k factors is at most 1, which holds in expectation over the
-    order of the turn: by Maclaurin's inequality the mean product of k out of K positive numbers is at most
-    the k-th power of their mean. The order is that of the anchors' ids, hashes independent of the scores.
+    its standard errors are tolerated, and at least the smallest relevant change. With unequal errors the
+    expectation of the next difference depends on whose turn it is. The test's bound needs only that the mean
+    product of k factors is at most 1, over the order of the turn, that of the ids, which are hashes: by
+    Maclaurin's inequality the mean product of k out of K positive numbers is at most the k-th power of their
+    mean.
 
-    **Range.** Differences reach from minus to plus the width of the scale, but few exceed half of it. So a
-    test counts those in the direction that it does not look for up to half the width, which doubles its bets;
-    by how much this shifts the mean of an unchanged judge is added to what is tolerated.
+    **Range.** Few differences exceed half the width of the scale. So a test counts those in the direction
+    that it does not look for up to half of it, which doubles its bets; by how much this shifts the mean of an
+    unchanged judge is added to what is tolerated.
     """
 
     since: datetime = _NEVER

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -176,12 +177,7 @@ class Series:
         pair = pair_of(result)
         if self.two_phase is None:
             # Until now, in this window too, the strong judge's own answers stand for all.
-            self.two_phase = TwoPhase(
-                windows={
-                    name: SlidingSums(WINDOW_SECONDS, {**window.slices})
-                    for name, window in self._windows.items()
-                }
-            )
+            self.two_phase = TwoPhase(windows=deepcopy(self._windows))
             if pair.strong is not None:
                 self.two_phase.learn(pair)
                 return
@@ -266,15 +262,14 @@ class Series:
                 burst.add_live(*self.watch(burst.measure).as_usual(sample), sample.probability)
             said = self._end_bursts(now)
             if self.names.is_new(result.judge, now) and not self.bursts:
-                self._begin(Burst(f"{BURST}{result.result_id}", MEAN, now), 0, most)
+                self._begin(f"{BURST}{result.result_id}", now, most)
             if all(watch.state != "dropped" for watch in self.watches):
                 self.old.add(result)
         notes = [note for note in (self.anchors and self.anchors.note, self.names.note) if note]
         for alert in alerts:
             update: dict[str, object] = {"summary": "; ".join([alert.summary, *notes])}
             if most and has_word(alert) and not self._is_explaining():
-                name = f"{BURST}{alert.alert_id}"
-                why = self._begin_about(alert.model_copy(update=update), name, now, most)
+                why = self._begin(f"{BURST}{alert.alert_id}", now, most, alert.model_copy(update=update))
                 update |= {} if why is None else {"word": unclear(why, now)}
             said.append(alert.model_copy(update=update))
         return said
@@ -286,29 +281,28 @@ class Series:
         elif self._is_explaining():
             why = "old answers are being judged again already"
         else:
-            why = self._begin_about(alert, f"{BURST}{alert.alert_id}-{now:%m%dT%H%M%S}", now, most)
+            why = self._begin(f"{BURST}{alert.alert_id}-{now:%m%dT%H%M%S}", now, most, alert)
         if why is not None:
             _log.warning("an alert gets no other word", alert=alert.alert_id, detail=why)
 
     def _is_explaining(self) -> bool:
         return any(one.alert is not None for one in self.bursts.values())
 
-    def _begin_about(self, alert: Alert, name: str, now: datetime, most: int) -> str | None:
-        burst = Burst(name, alert.measure, now, alert, self.watch(alert.measure).usual)
-        return self._begin(burst, alert.current.count + LEFT_OUT, most)
-
-    def _begin(self, burst: Burst, left_out: int, most: int) -> str | None:
-        """Draw a burst's answers from those before; return why it cannot be, if so."""
-        day = f"{burst.since:%F}"
+    def _begin(self, name: str, now: datetime, most: int, alert: Alert | None = None) -> str | None:
+        """Draw a burst's answers from those before an alert; return why it cannot be, if so."""
+        day, newest, burst = f"{now:%F}", self.old.seen, Burst(name, MEAN, now)
+        if alert is not None:
+            burst = Burst(name, alert.measure, now, alert, self.watch(alert.measure).usual)
+            newest -= alert.current.count + LEFT_OUT
         spent = self.spent[1] if self.spent[0] == day else 0
         left = max(most - spent, 0)
-        burst.picks = self.old.draw(burst.replay_id, min(REJUDGED, left), newest=self.old.seen - left_out)
+        burst.picks = self.old.draw(name, min(REJUDGED, left), newest=newest)
         if left < FEWEST:
             return "the answers that may be judged again on this day (monitor.rejudge_per_day) are used up"
         if len(burst.picks) < FEWEST:
             return f"fewer than {FEWEST} answers from before can be judged again"
         self.spent = (day, spent + len(burst.picks))
-        self.bursts[burst.replay_id] = burst
+        self.bursts[name] = burst
         return None
 
     def _end_bursts(self, now: datetime) -> list[Alert]:

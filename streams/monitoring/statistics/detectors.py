@@ -42,25 +42,21 @@ class ShiryaevRobertsEDetector:
     Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (JRSS B, 2024).
 
     **Why false alarms are bounded.** Suppose that, given the past, the expectation of u (m - x) for the next
-    sample is at most 0: the mean of the answers from which it is drawn is at least what is tolerated. Then
-    each factor has an expectation of at most 1, so M grows by at most 1 a sample in expectation, and so does
-    their weighted mean. Let A be the number of alarms so far, each followed by a reset, and T the threshold.
-    A reset removes at least T, so T A + M too grows by at most 1 a sample in expectation. After n samples
-    E[A] <= n / T: at most one false alarm in T samples, for any distribution of the scores within their
-    range.
+    sample is at most 0: the answers' mean is at least what is tolerated. Then each factor has an expectation
+    of at most 1, so M, and the weighted mean, grow by at most 1 a sample in expectation. Let A be the number
+    of alarms so far, each followed by a reset, which removes at least the threshold T: so grows T A + M, too.
+    After n samples E[A] <= n / T, for any distribution of the scores within their range. m may change with
+    each sample, if it depends on the past and on facts other than the score (the hour, labels).
 
-    **m may change from sample to sample**, if it depends only on the past and on facts about the answer other
-    than its score (the hour, its labels): only each factor's own expectation must be bounded.
-
-    **Unequal inclusion probabilities** (the argument of Horvitz and Thompson). Let answer i of the population
-    be judged with probability p_i, so that its weight is w_i = 1 / p_i. The next judged answer is i with
+    **Unequal inclusion probabilities** (the argument of Horvitz and Thompson). If answer i of the population
+    is judged with probability p_i, its weight is w_i = 1 / p_i, and the next judged answer is i with
     probability p_i / P, where P is the sum of all p. Then
 
         E[w (m - x)] = sum over i of (p_i / P) (1 / p_i) (m_i - x_i) = (N / P) (mean of m - mean of x) <= 0
 
-    if the population's mean is at least the tolerated one: the weight cancels the sampling probability.
-    Dividing by a scale that depends on the past changes no sign, and u <= 1 with λ < 1 / (1 - m) keeps every
-    factor positive. The p may depend on the past, as when sampling is raised on suspicion, and on labels.
+    if the population's mean is at least the tolerated one. Dividing by a scale that depends on the past
+    changes no sign, and u <= 1 with λ < 1 / (1 - m) keeps every factor positive. The p may depend on the past
+    and on labels.
     """
 
     name: ClassVar = "shiryaev-roberts-e/3"
