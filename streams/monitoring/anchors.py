@@ -88,9 +88,8 @@ class Enrolment:
 
 def anchor_id(answer: Result | JudgeTask) -> str:
     """Return the id of an answer's anchor: that of its live result."""
-    return result_id(
-        topic=answer.source.topic, event_id=answer.event_id, metric=answer.metric, replay_id=None
-    )
+    topic, event_id = answer.source.topic, answer.event_id
+    return result_id(topic=topic, event_id=event_id, metric=answer.metric, replay_id=None)
 
 
 @dataclass

@@ -151,10 +151,8 @@ class Series:
 
     def missing_strata(self, now: datetime) -> tuple[str, ...]:
         """Return the sampling strata with answers in the past week but none in the window."""
-        silent = {name: now.timestamp() - stratum.latest for name, stratum in self._traffic.strata.items()}
-        return tuple(
-            sorted(name for name in silent if WINDOW_SECONDS < silent[name] <= KNOWN_STRATUM_SECONDS)
-        )
+        silent = ((name, now.timestamp() - stratum.latest) for name, stratum in self._traffic.strata.items())
+        return tuple(sorted(name for name, one in silent if WINDOW_SECONDS < one <= KNOWN_STRATUM_SECONDS))
 
     def add(self, sample: Sample, now: datetime, *, held: Collection[str] = ()) -> list[Change]:
         """Add one score; return the changes it triggered. Measures in `held` do not start to learn."""
@@ -210,12 +208,10 @@ class Series:
         share = self._weights.share(sample.policy, sample.stratum, 1 / sample.probability)
         changes = []
         for watch in self.watches:
-            may_call = True
-            if watch.measure.name == MIX:
-                if self.mean.state == "dropped":
-                    continue  # the fall is already reported
-                # A fall that the mean within parts also shows is not due to the mix.
-                may_call = self.mean.statistic < self.mean.threshold**0.5
+            if watch.measure.name == MIX and self.mean.state == "dropped":
+                continue  # the fall is already reported
+            # A fall that the mean within parts also shows is not due to the mix.
+            may_call = watch.measure.name != MIX or self.mean.statistic < self.mean.threshold**0.5
             learning = watch.state == "learning"
             if learning and watch.measure.name in held:
                 continue
@@ -228,12 +224,10 @@ class Series:
 
     def start_over(self, measure: str, since: datetime) -> None:
         """Forget what a measure has learned since the whole traffic fell, unless it was learned before."""
-        for watch in self.watches:
-            if watch.measure.name == measure and (
-                watch.state == "learning" or self._learned_at.get(measure, 0.0) >= since.timestamp()
-            ):
-                fresh = Watch(watch.measure, watch.first, watch.threshold)
-                self.watches[self.watches.index(watch)] = fresh
+        is_after = self._learned_at.get(measure, 0.0) >= since.timestamp()
+        for place, watch in enumerate(self.watches):
+            if watch.measure.name == measure and (watch.state == "learning" or is_after):
+                self.watches[place] = Watch(watch.measure, watch.first, watch.threshold)
 
     def learn_anew(self, since: datetime) -> None:
         """Forget the baseline, and learn from the stored scores since a time."""

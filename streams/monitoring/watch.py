@@ -117,7 +117,6 @@ class Watch:
 
     @property
     def baseline(self) -> Estimate | None:
-        """The baseline; None while learning."""
         if self.measure.target is not None:
             level = self.measure.target
             return Estimate(mean=level, low=level, high=level, count=0, effective_count=0)
@@ -166,14 +165,11 @@ class Watch:
         self, sample: Sample, share: float, history: Sequence[Sample], *, may_call: bool = True
     ) -> Change | None:
         """Add the last score of the history, with its share of the largest weight; may it call a drop now?"""
-        value = self.measure.goodness(sample.score)
         if self._upward is not None:
-            return self._while_dropped(self._upward, sample, value, share, history)
-        limit = self._limit(self._baseline, sample)
-        if limit is not None:
-            called = self._downward.update(value, tolerated_mean=limit, share=share)
-            if called and may_call:
-                return self._drop(history)
+            return self._while_dropped(self._upward, sample, share, history)
+        value, limit = self.measure.goodness(sample.score), self._limit(self._baseline, sample)
+        if limit is not None and self._downward.update(value, tolerated_mean=limit, share=share) and may_call:
+            return self._drop(history)
         self.learn(sample)
         return None
 
@@ -224,7 +220,11 @@ class Watch:
         return min(max(limit, _LEAST), 1 - _LEAST)
 
     def _drop(self, history: Sequence[Sample]) -> Change:
-        change, most = self._change(self._downward, history, usual_mean=self._usual_mean())
+        usual_mean = self._baseline.mean
+        if self._target is not None:
+            # With a mean just below the target, only a few of the worst scores would seem the drop.
+            usual_mean = max(self._target + self._least_drop, self._baseline.looked_at.mean or 0.0)
+        change, most = self._change(self._downward, history, usual_mean=usual_mean)
         self._upward = ShiryaevRobertsEDetector(threshold=self.threshold)
         self._fall_to(change, most)
         self._season.forget_open_hour()
@@ -240,13 +240,9 @@ class Watch:
         self.dropped_at = self.dropped_at or change.began_at
 
     def _while_dropped(
-        self,
-        upward: ShiryaevRobertsEDetector,
-        sample: Sample,
-        value: float,
-        share: float,
-        history: Sequence[Sample],
+        self, upward: ShiryaevRobertsEDetector, sample: Sample, share: float, history: Sequence[Sample]
     ) -> Change | None:
+        value = self.measure.goodness(sample.score)
         # The mirrored test with the same threshold, so that a mean near the limit does not flap.
         limit = max((self._limit(self._baseline, sample) or 0.0) - self._relief, _LEAST)
         if upward.update(1 - value, tolerated_mean=1 - limit, share=share):
@@ -274,12 +270,6 @@ class Watch:
         """
         tolerated = self._target or self._baseline.tolerated
         self._relief = max(self._relief, (tolerated - level - 2 * self._least_drop) / 2)
-
-    def _usual_mean(self) -> float:
-        if self._target is None:
-            return self._baseline.mean
-        # With a target alone and a mean just below it, only a few of the worst scores would seem the drop.
-        return max(self._target + self._least_drop, self._baseline.looked_at.mean or 0.0)
 
     def _change(
         self, detector: ShiryaevRobertsEDetector, history: Sequence[Sample], *, usual_mean: float
