@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import cos, pi
 from random import Random
 from statistics import fmean
@@ -35,8 +34,7 @@ EVENING = MORNING + 12 * 3600
 
 
 def test_it_looks_at_60_120_240_and_so_on_and_no_decline_lowers_it() -> None:
-    season = Season()
-    baseline = GrowingBaseline(first=60, min_drop=0.02)
+    season, baseline = Season(), GrowingBaseline(first=60, min_drop=0.02)
     looks = [number for number in range(1, 1001) if baseline.add(0.75, 1.0, MORNING, season)]
     assert looks == [60, 120, 240, 480, 960]
     assert baseline.looked_at.count == 960
@@ -47,18 +45,6 @@ def test_it_looks_at_60_120_240_and_so_on_and_no_decline_lowers_it() -> None:
     for _ in range(2000):
         baseline.add(0.5, 1.0, MORNING, season)
     assert (baseline.tolerated, baseline.mean) == pytest.approx((0.73, 0.75))
-
-
-def test_the_tolerated_mean_rises_with_the_samples() -> None:
-    """For zeros and ones with mean 0.8 the tolerated mean rises towards 0.8 - 0.02."""
-    season = Season()
-    random = Random(3)
-    baseline = GrowingBaseline(first=60, min_drop=0.02)
-    values = [float(random.random() < 0.8) for _ in range(60 * 2**7)]
-    tolerated = [baseline.tolerated for value in values if baseline.add(value, 1.0, MORNING, season)]
-    assert all(later >= earlier for earlier, later in pairwise(tolerated))
-    assert tolerated[0] < 0.7
-    assert 0.76 < tolerated[-1] < 0.79
 
 
 def test_each_look_has_half_of_the_chance_of_harm_of_the_one_before() -> None:
@@ -145,19 +131,17 @@ DAY = 86_400.0
 MIDNIGHT = 1_772_409_600.0  # Monday, 2 March 2026, 00:00 UTC
 
 
-def fed(days: int, *, swing: float, per_hour: int = 20) -> Season:
+def fed(days: int, *, swing: float) -> Season:
     """Return a season that learned `days` with mean 0.8, `swing` higher at midnight and lower at noon."""
-    random = Random(1)
-    season = Season()
-    for number in range(days * 24 * per_hour):
-        moment = MIDNIGHT + number * 3600 / per_hour
+    random, season = Random(1), Season()
+    for number in range(days * 24 * 20):
+        moment = MIDNIGHT + number * 3600 / 20
         mean = 0.8 + swing * cos(2 * pi * moment / DAY)
         season.add(moment, float(random.random() < mean), 1.0)
     return season
 
 
-def test_a_steady_mean_has_no_season() -> None:
-    """After two weeks of a steady mean each hour's offset and error are below 0.02."""
+def test_two_weeks_of_a_steady_mean_have_no_season() -> None:
     season = fed(14, swing=0.0)
     swings = [season.swing(MIDNIGHT + 14 * DAY + hour * 3600, EVEN) for hour in range(24)]
     assert max(abs(one.offset) for one in swings) < 0.02
@@ -193,16 +177,14 @@ def test_before_the_first_hour_is_over_only_the_doubt_is_predicted() -> None:
 
 
 def test_a_fall_in_the_open_hour_can_be_left_out() -> None:
-    one, two = fed(3, swing=0.0), fed(3, swing=0.0)
-    one.add(MIDNIGHT + 3 * DAY, 0.8, 1.0)
-    for number in range(100):
-        two.add(MIDNIGHT + 3 * DAY + number, 0.0, 1.0)
-    later = MIDNIGHT + 3 * DAY + 3600
-    for season in (one, two):
+    seasons, open_hour = (fed(3, swing=0.0), fed(3, swing=0.0)), MIDNIGHT + 3 * DAY
+    for season, value in zip(seasons, (0.8, 0.0), strict=True):
+        season.add(open_hour, value, 1.0)
         season.forget_open_hour()
-        season.add(later, 0.8, 1.0)
-        season.add(later + 3600, 0.8, 1.0)
-    assert one.swing(later, EVEN) == two.swing(later, EVEN)
+        for hours in (1, 2):
+            season.add(open_hour + 3600 * hours, 0.8, 1.0)
+    one, two = (season.swing(open_hour + 3600, EVEN) for season in seasons)
+    assert one == two
 
 
 def known(policy: str = "a", **strata: float) -> RelativeWeights:

@@ -86,17 +86,11 @@ def test_few_heavy_labels_count_as_few() -> None:
     weights = [10.0] * 4 + [1.0] * 36
     found = people_mean([LabelledAnswer(5, 5, one) for one in weights], None, lowest=1, highest=5)
     assert [found.least, found.half] == pytest.approx([7.6, 1.4])
+    # Without the judge's scores of the part, the estimate is the labels' mean.
+    assert (found.mean, found.trust, found.judge, found.floor, found.alone) == (5, 0, 5, 0, found.half)
     # Weights 1 and 3: 4² / (1 + 9).
     assert effective_labels([LabelledAnswer(1, 1, 1), LabelledAnswer(1, 1, 3)]) == pytest.approx(1.6)
     assert effective_labels([]) == 0
-
-
-def test_labels_alone_of_a_part() -> None:
-    """Without the judge's scores of the part, the estimate is the labels' mean, 34 / 10."""
-    found = people_mean(_labelled((1,) * 10), None, lowest=1, highest=5)
-    assert found.mean == pytest.approx(3.4)
-    assert (found.trust, found.judge, found.floor) == (0, 3.4, 0)
-    assert found.half == found.alone
 
 
 def test_more_labels_for_half_an_interval() -> None:
