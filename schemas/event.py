@@ -81,10 +81,7 @@ _Probability = Annotated[float, Field(gt=0, le=1, strict=True)]
 
 
 def _by_name(value: Any) -> Any:
-    """Return pages by name from a list of texts or objects, or from objects by name.
-
-    Values without a text are left for validation to refuse.
-    """
+    """Return pages by name; values without a text are left for validation to refuse."""
     if isinstance(value, list | dict) and len(value) > MAX_PAGES:
         raise ValueError(f"must have at most {MAX_PAGES} pages, got {len(value)}; send fewer")
     if isinstance(value, list):
@@ -105,7 +102,6 @@ def _text_of(page: Any) -> Any:
 
 
 def _first(page: dict[str, Any], keys: tuple[str, ...]) -> str | int | None:
-    """Return the first value of these keys that is a text or a number."""
     return next((page[key] for key in keys if isinstance(page.get(key), str | int) and page[key] != ""), None)
 
 

@@ -98,14 +98,12 @@ class BrokerExaminer:
         ]
 
     async def _fact(self, check: CheckName, subject: str, request: Awaitable[Fact]) -> Fact | Finding:
-        """Return the answer to one request, or a finding that says why there is none."""
         try:
             return await request
         except _TROUBLE as error:
             return _failure(check, subject, error, self._kafka)
 
     async def _door(self, probe: KafkaProbe, host: str, port: int) -> Finding:
-        """Test one address: connection, TLS and login, each with its own error."""
         server, security = f"{host}:{port}", self._kafka.security
         try:
             tls = await probe.meet(host, port)

@@ -196,7 +196,6 @@ def check_topic_rights(
 
 
 def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
-    """Check whether an idempotent producer, as in a worker, gets its id."""
     if error_code == ClusterAuthorizationFailedError.errno:
         grant = acl_command(kafka, "IdempotentWrite")
         remedy = f"grant Write on the topics, or with a broker before 2.8: {grant}"

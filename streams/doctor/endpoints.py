@@ -52,7 +52,6 @@ class Answer:
 
     @property
     def usable(self) -> bool:
-        """Whether to try a verdict."""
         return self.status not in {0, 401} and not 300 <= self.status < 400
 
 

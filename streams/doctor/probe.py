@@ -33,8 +33,6 @@ _PRODUCER_TIMEOUT_MS: Final = 60_000
 
 
 class Node(NamedTuple):
-    """A broker as the cluster advertises it."""
-
     node_id: int
     host: str
     port: int
@@ -58,8 +56,6 @@ class TopicView(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The brokers, and the requested topics by name."""
-
     nodes: tuple[Node, ...]
     topics: Mapping[str, TopicView]
 

@@ -173,7 +173,6 @@ TopicName = Annotated[
 
 
 def _internal(name: str) -> Any:
-    """Return the name of an internal topic, as a property."""
     return property(lambda topics: f"{topics.prefix}{name}")
 
 

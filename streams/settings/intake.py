@@ -99,7 +99,6 @@ _FIELD_NAME: Final = TypeAdapter(FieldName)
 
 
 def mapping_problems(expressions: Mapping[str, str]) -> Problems:
-    """Return the problems of a mapping from targets to JMESPath expressions."""
     problems = []
     for target, expression in expressions.items():
         what = _target_problem(target)

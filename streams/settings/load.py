@@ -84,7 +84,6 @@ def _first(problems: list[str]) -> list[str]:
 
 
 def read_document(file: Path, see: str = "config schema") -> dict[str, Any]:
-    """Read a YAML file, which `see` describes, or raise SettingsError."""
     try:
         with file.open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)
@@ -226,7 +225,6 @@ def mask(settings: Settings) -> dict[str, Any]:
 
 
 def settings_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the settings file."""
     schema = Settings.model_json_schema()
     for row in renamed_settings():
         *above, name = row.old.split(".")

@@ -267,7 +267,6 @@ class MetricSettings(Section):
 
     @property
     def is_check(self) -> bool:
-        """Whether it is a check or a function, without a prompt."""
         return self.code is not None or self.python is not None
 
     @property

@@ -227,6 +227,5 @@ def renamed_settings() -> list[Renamed]:
 
 @cache
 def former_settings() -> Mapping[str, str | Renamed]:
-    """Return removed.yaml: by path the reason of a removal, or the new name."""
     text = resources.files("streams.settings").joinpath("removed.yaml").read_text(encoding="utf-8")
     return {old: row if isinstance(row, str) else Renamed(old, **row) for old, row in read_yaml(text).items()}

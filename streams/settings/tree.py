@@ -47,7 +47,6 @@ class Settings(Section):
     _deprecated: tuple[str, ...] = PrivateAttr(default=())
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keep the warnings of `load_settings`."""
         self._deprecated = tuple((context or {}).get("deprecated", ()))
 
     @property
@@ -63,7 +62,6 @@ class Settings(Section):
 
     @property
     def limits(self) -> tuple[tuple[str, LimitSettings], ...]:
-        """All limits of judging with their names."""
         sampling = self.sampling_limit
         return (*self.judge.budget.limits, *(() if sampling is None else ((SAMPLING_BUDGET, sampling),)))
 

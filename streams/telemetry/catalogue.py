@@ -13,8 +13,6 @@ MetricType = Literal["counter", "gauge", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One entry of the catalogue."""
-
     name: str
     type: MetricType
     unit: str

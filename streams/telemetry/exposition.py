@@ -25,8 +25,6 @@ _SPECS: Final = {spec.name: spec for spec in CATALOGUE}
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The state of an assigned partition."""
-
     topic: str
     partition: int
     lag_records: int | None
@@ -81,7 +79,6 @@ class AtScrape:
 
 
 def content_type(accept: str) -> str:
-    """Return the response format for a header Accept: OpenMetrics if the client accepts it, else text."""
     offers = (part.partition(";")[0].strip() for part in accept.split(","))
     return OPENMETRICS if "application/openmetrics-text" in offers else TEXT
 

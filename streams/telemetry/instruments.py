@@ -22,8 +22,6 @@ _AT_SCRAPE: Final = tuple(f"judgestream_{name}_" for name in _READ)
 
 
 class Metrics:
-    """All metrics of one worker."""
-
     def __init__(
         self,
         registry: CollectorRegistry,
@@ -94,7 +92,6 @@ class Metrics:
         self._events[outcome, reason] += count
 
     def watch_skips(self, source: Callable[[], Mapping[str, int]]) -> None:
-        """Add a predicate's skips, by reason, to `judgestream_events_total`."""
         self._skips.append(source)
 
     def event_counts(self) -> Mapping[tuple[str, str], int]:

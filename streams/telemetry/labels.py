@@ -66,7 +66,6 @@ class BoundedLabels:
         self._forget = forget
 
     def values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Return one value per name, in order."""
         values = tuple(self._bound(place, labels.get(name)) for place, name in enumerate(self.names))
         if values not in self._combinations:
             if len(self._combinations) >= self._max_combinations:
@@ -114,7 +113,6 @@ class _Places:
 
 
 def harmless(value: str) -> str:
-    """Replace lone surrogates and control characters."""
     if value.isprintable():
         return value
     text = value.encode("utf-8", "replace").decode()

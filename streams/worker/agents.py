@@ -51,7 +51,6 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 def add_agents(worker: Worker) -> None:
-    """Add the worker's agents."""
     if "sink" in worker.agents and len(worker.agents) > 1:
         # Monitor and sink would share the results of one group, and a slow receiver would delay judging.
         raise SettingsError(["agents: sink needs a worker of its own; start another with --agents sink"])
@@ -63,7 +62,6 @@ def add_agents(worker: Worker) -> None:
 
 
 def _add_leasing(worker: Worker) -> None:
-    """Share the budget with the other workers."""
     leasing = worker.leasing = Leasing(
         worker.spending,
         TopicReader(worker.settings.kafka, worker.env),
@@ -84,7 +82,6 @@ def _add_leasing(worker: Worker) -> None:
 
 
 def _add_intake(worker: Worker) -> None:
-    """Add the agent that turns records into tasks."""
     settings, topic = worker.settings, worker.settings.topics.events
     reader, reading = open_reader(settings, worker.env), reading_policy(settings)
     worker.closing.append(reader.close)
@@ -142,7 +139,6 @@ def _trouble(dependency: Any, words: str) -> list[str]:
 
 
 def _add_judge(worker: Worker) -> None:
-    """Add the agent that turns tasks into results, one pipeline a metric."""
     settings, given = worker.settings, worker.chat
     endpoints: tuple[EndpointSettings, ...] = ()
     if given is None:
@@ -287,7 +283,6 @@ def _add_sinks(worker: Worker) -> None:
 
 
 def _add_store(worker: Worker) -> None:
-    """Add the agent that writes the verdict store; it reads without the consumer group."""
     from streams.store.agent import StoreAgent  # noqa: PLC0415 - as above
 
     store = worker.store = StoreAgent(worker.settings)

@@ -167,7 +167,6 @@ async def _serve(
 
 
 async def _close(worker: Worker, starting: asyncio.Task[Any], reason: str, finish_seconds: float) -> None:
-    """Take no further records, finish those in flight, commit, and leave the group."""
     worker.health.stopping = True
     consumer = worker.consumer()
     in_flight = {one.name: one.in_hand for one in worker.pipelines if one.in_hand}

@@ -97,8 +97,6 @@ class History:
 
 
 class Status:
-    """Collects the data of the status page."""
-
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._history = History()
@@ -212,7 +210,6 @@ def _verdict(one: Result) -> dict[str, Any]:
 
 
 def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
-    """Return the totals of a worker's metrics since its start, over all event labels."""
     counted: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for family in families:
         for sample in family.samples:

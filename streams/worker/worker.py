@@ -193,7 +193,6 @@ class Worker:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the worker has joined its group, so that the producer runs."""
         consumer = self.consumer()
         return consumer is not None and consumer.assigned
 
