@@ -7,7 +7,8 @@ import errno
 import os
 import resource
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import aiohttp
@@ -19,12 +20,13 @@ from judge.endpoints.options import is_loopback
 from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metrics.packs.pack import load_pack
 from judge.text.printable import printable
-from streams.doctor.findings import Finding, bad_settings, failed, ok, warning
+from streams.doctor.findings import CheckName, Finding, bad_settings, failed, ok, warning
 from streams.errors import SettingsError
 from streams.judging.endpoints import check_prices, judge_endpoints, may_cost, price_of
 from streams.judging.metrics import build_metric, pack_warnings
 from streams.kafka.access.access import client_options
 from streams.settings.addresses import sends_key_in_the_clear
+from streams.settings.judge import EndpointSettings
 from streams.settings.outputs import TelemetrySettings
 from streams.settings.tree import Settings
 from streams.telemetry.logs import SHORT_SECRET, short_secrets
@@ -34,41 +36,42 @@ SPARE_DESCRIPTORS: Final = 128  # for broker connections, HTTP clients, files an
 _LOOK_SECONDS: Final = 1.0
 
 
+@contextmanager
+def _reported(findings: list[Finding], check: CheckName, subject: str) -> Iterator[None]:
+    """Add the problems of the settings that a block meets."""
+    try:
+        yield
+    except SettingsError as error:
+        findings += [bad_settings(check, subject, one) for one in error.problems]
+
+
 def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool = True) -> list[Finding]:
     """Check that each secret, certificate and key can be read; none is shown (`judges`: a judge is used)."""
-    short = [place for place in short_secrets(settings, env) if judges or not place.startswith("judge.")]
-    return [
-        *_broker_secrets(settings, env),
-        *(_judge_secrets(settings, env) if judges else ()),
-        *_page_secrets(settings, env),
-        *(warning("secrets", place, *SHORT_SECRET.split("; ", 1)) for place in short),
-    ]
-
-
-def _broker_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
-    security = settings.kafka.security
-    try:
+    findings: list[Finding] = []
+    security, telemetry = settings.kafka.security, settings.telemetry
+    with _reported(findings, "secrets", "kafka.security"):
         client_options(settings.kafka, env)
-    except SettingsError as error:
-        return [bad_settings("secrets", "kafka.security", one) for one in error.problems]
-    how = ", ".join(filter(None, (security.protocol, security.mechanism)))
-    detail = "needs none (PLAINTEXT)" if how == "PLAINTEXT" else f"credentials are present ({how})"
-    return [ok("secrets", "kafka.security", detail)]
+        how = ", ".join(filter(None, (security.protocol, security.mechanism)))
+        detail = "needs none (PLAINTEXT)" if how == "PLAINTEXT" else f"credentials are present ({how})"
+        findings.append(ok("secrets", "kafka.security", detail))
+    if judges:
+        with _reported(findings, "secrets", "judge.endpoints"):
+            for endpoint in judge_endpoints(settings.judge, env, settings.metrics):
+                findings += _key(endpoint, env)
+    named = [name for name in ("basic_auth", "tls") if getattr(telemetry, name) is not None]
+    if named:
+        with _reported(findings, "secrets", "telemetry"):
+            open_access(telemetry, env)
+            findings.append(ok("secrets", "telemetry", f"secrets of {' and '.join(named)} are present"))
+    short = [place for place in short_secrets(settings, env) if judges or not place.startswith("judge.")]
+    return findings + [warning("secrets", place, *SHORT_SECRET.split("; ", 1)) for place in short]
 
 
-def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
-    try:
-        endpoints = judge_endpoints(settings.judge, env, settings.metrics)
-    except SettingsError as error:
-        return [bad_settings("secrets", "judge.endpoints", one) for one in error.problems]
-    findings = []
-    for endpoint in endpoints:
-        subject = f"judge.endpoints ({endpoint.name})"
-        try:
-            endpoint.read_key(env)
-        except SettingsError as error:
-            findings += [bad_settings("secrets", subject, one) for one in error.problems]
-            continue
+def _key(endpoint: EndpointSettings, env: Mapping[str, str]) -> list[Finding]:
+    findings: list[Finding] = []
+    subject = f"judge.endpoints ({endpoint.name})"
+    with _reported(findings, "secrets", subject):
+        endpoint.read_key(env)
         if sends_key_in_the_clear(endpoint.base_url, has_key=endpoint.api_key is not None):
             what = "the API key would be sent to another machine without encryption"
             findings.append(warning("secrets", subject, what, "use an https address"))
@@ -78,35 +81,21 @@ def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     return findings
 
 
-def _page_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
-    telemetry = settings.telemetry
-    named = [name for name in ("basic_auth", "tls") if getattr(telemetry, name) is not None]
-    if not named:
-        return []
-    try:
-        open_access(telemetry, env)
-    except SettingsError as error:
-        return [bad_settings("secrets", "telemetry", one) for one in error.problems]
-    return [ok("secrets", "telemetry", f"secrets of {' and '.join(named)} are present")]
-
-
 def examine_packs(settings: Settings) -> list[Finding]:
-    findings = []
+    findings: list[Finding] = []
     for name, metric in settings.metrics.items():
-        try:
-            built = build_metric(name, metric)
-            pack = None if metric.prompt_pack is None else load_pack(metric.prompt_pack)
-        except SettingsError as error:
-            findings += [bad_settings("packs", name, one) for one in error.problems]
-            continue
-        except (JudgeConfigurationError, PromptPackError) as error:
-            findings.append(bad_settings("packs", name, str(error)))
-            continue
-        doubts = "; ".join(printable(one, 400) for one in pack_warnings(built, pack))
-        if pack is not None and doubts:
-            findings.append(warning("packs", name, f"{metric.prompt_pack}: {doubts}", "correct the file"))
-        else:
-            findings.append(ok("packs", name, "built in" if pack is None else f"{metric.prompt_pack} loads"))
+        with _reported(findings, "packs", name):
+            try:
+                built = build_metric(name, metric)
+                pack = None if metric.prompt_pack is None else load_pack(metric.prompt_pack)
+            except (JudgeConfigurationError, PromptPackError) as error:
+                raise SettingsError([str(error)]) from error
+            doubts = "; ".join(printable(one, 400) for one in pack_warnings(built, pack))
+            if pack is not None and doubts:
+                findings.append(warning("packs", name, f"{metric.prompt_pack}: {doubts}", "correct the file"))
+            else:
+                told = "built in" if pack is None else f"{metric.prompt_pack} loads"
+                findings.append(ok("packs", name, told))
     return findings
 
 
