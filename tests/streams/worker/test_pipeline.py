@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,44 +23,39 @@ from streams.worker.run import LONGEST_STOP_SECONDS, stop_seconds
 from streams.worker.worker import KEEP_SECONDS, Worker
 
 
-@dataclass
-class _Record:
-    offset: int
-    topic: str = "t"
-    partition: int = 0
-    unreadable: Any = None
+async def _settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
-@dataclass
-class _Event:
-    message: _Record
+class _Run:
+    """A pipeline over a stream that yields records and then stays open, and what becomes of them."""
 
-
-class _Stream:
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, handle: Callable[[Any], Awaitable[None]]) -> None:
         self._count = count
         self.acked: list[int] = []
-
-    def noack(self) -> _Stream:
-        return self
-
-    async def events(self) -> AsyncIterator[_Event]:
-        for offset in range(self._count):
-            yield _Event(_Record(offset))
-        await asyncio.Event().wait()
-
-    async def ack(self, event: _Event) -> None:
-        self.acked.append(event.message.offset)
-
-
-class _Log:
-    def __init__(self) -> None:
         self.surprises: list[tuple[int, str]] = []
         self.crashes: list[BaseException] = []
-        self.unreadable: list[int] = []
+        self.pipeline = Pipeline(
+            "p", handle, on_unreadable=handle, on_surprise=self.on_surprise, crash=self.crash
+        )
 
-    async def on_unreadable(self, record: Any) -> None:
-        self.unreadable.append(record.offset)
+    async def begin(self) -> asyncio.Task[None]:
+        task = asyncio.create_task(self.pipeline.run(self))
+        await _settle()
+        return task
+
+    def noack(self) -> _Run:
+        return self
+
+    async def events(self) -> AsyncIterator[Any]:
+        for offset in range(self._count):
+            record = SimpleNamespace(offset=offset, topic="t", partition=0, unreadable=None)
+            yield SimpleNamespace(message=record)
+        await asyncio.Event().wait()
+
+    async def ack(self, event: Any) -> None:
+        self.acked.append(event.message.offset)
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
         if str(error) == "hopeless":
@@ -71,43 +66,19 @@ class _Log:
         self.crashes.append(error)
 
 
-async def _settle() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
-@pytest.fixture
-def log() -> _Log:
-    return _Log()
-
-
-def _pipeline(handle: Callable[[_Record], Awaitable[None]], log: _Log) -> Pipeline:
-    return Pipeline(
-        "p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash
-    )
-
-
-async def _run(pipeline: Pipeline, stream: _Stream) -> asyncio.Task[None]:
-    task = asyncio.create_task(pipeline.run(stream))
-    await _settle()
-    return task
-
-
-async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _Log) -> None:
+async def test_records_are_handled_together_and_acknowledged_as_they_end() -> None:
     gates = [asyncio.Event() for _ in range(3)]
 
-    async def handle(record: _Record) -> None:
+    async def handle(record: Any) -> None:
         await gates[record.offset].wait()
 
-    stream = _Stream(3)
-    pipeline = _pipeline(handle, log)
-    task = await _run(pipeline, stream)
-    assert pipeline.in_hand == 3
+    run = _Run(3, handle)
+    task = await run.begin()
+    assert run.pipeline.in_hand == 3
     for offset in (2, 0, 1):
         gates[offset].set()
         await _settle()
-    assert stream.acked == [2, 0, 1]
-    assert pipeline.in_hand == 0
+    assert (run.acked, run.pipeline.in_hand) == ([2, 0, 1], 0)
     task.cancel()
 
 
@@ -124,49 +95,43 @@ async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _L
     ],
 )
 async def test_an_error_sets_one_record_aside_releases_it_or_stops_the_worker(
-    log: _Log, error: Exception, acked: list[int], surprises: list[tuple[int, str]], crashes: int
+    error: Exception, acked: list[int], surprises: list[tuple[int, str]], crashes: int
 ) -> None:
-    async def handle(record: _Record) -> None:
+    async def handle(record: Any) -> None:
         if record.offset == 1:
             raise error
 
-    stream = _Stream(3)
-    task = await _run(_pipeline(handle, log), stream)
-    assert sorted(stream.acked) == acked
-    assert (log.surprises, len(log.crashes)) == (surprises, crashes)
+    run = _Run(3, handle)
+    task = await run.begin()
+    assert sorted(run.acked) == acked
+    assert (run.surprises, len(run.crashes)) == (surprises, crashes)
     task.cancel()
 
 
-async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
-    never = asyncio.Event()
-
-    async def handle(record: _Record) -> None:
+async def test_finish_gives_up_what_does_not_end_in_time() -> None:
+    async def handle(record: Any) -> None:
         if record.offset == 1:
-            await never.wait()
+            await asyncio.Event().wait()
 
-    stream = _Stream(2)
-    pipeline = _pipeline(handle, log)
-    task = await _run(pipeline, stream)
-    await pipeline.finish(0.01)
-    assert stream.acked == [0]
-    assert pipeline.in_hand == 0
-    assert (log.surprises, log.crashes) == ([], [])
+    run = _Run(2, handle)
+    task = await run.begin()
+    await run.pipeline.finish(0.01)
+    assert (run.acked, run.pipeline.in_hand) == ([0], 0)
+    assert (run.surprises, run.crashes) == ([], [])
     task.cancel()
 
 
-async def test_a_closed_pipeline_handles_no_records(log: _Log) -> None:
-    handled: list[int] = []
+async def test_a_closed_pipeline_handles_no_records() -> None:
+    handled: list[Any] = []
 
-    async def handle(record: _Record) -> None:
-        handled.append(record.offset)
+    async def handle(record: Any) -> None:
+        handled.append(record)
 
-    stream = _Stream(3)
-    pipeline = _pipeline(handle, log)
-    pipeline.close()
-    task = await _run(pipeline, stream)
-    await pipeline.finish(1)
-    assert handled == []
-    assert stream.acked == []
+    run = _Run(3, handle)
+    run.pipeline.close()
+    task = await run.begin()
+    await run.pipeline.finish(1)
+    assert (handled, run.acked) == ([], [])
     task.cancel()
 
 
