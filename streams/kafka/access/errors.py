@@ -62,14 +62,15 @@ def explain_any(errors: Iterable[BaseException], kafka: KafkaSettings) -> Explan
 def _ended_certificate(kafka: KafkaSettings) -> Explanation | None:
     """Explain a refusal by the validity of the client's certificate; brokers rarely report it."""
     file = kafka.security.certificate_file
+    if file is None:
+        return None
     try:
-        validity = None if file is None else validity_of(file)
+        begins, ends = validity_of(file)
     except (OSError, ValueError):
         return None
-    now = datetime.now(UTC)
-    if validity is None or validity.begins <= now <= validity.ends:
+    if begins <= datetime.now(UTC) <= ends:
         return None
-    what = f"is valid from {validity.begins:%Y-%m-%d %H:%M} to {validity.ends:%Y-%m-%d %H:%M} UTC only"
+    what = f"is valid from {begins:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC only"
     return Explanation(
         "certificate",
         f"the certificate in kafka.security.certificate_file ({file}) {what}",

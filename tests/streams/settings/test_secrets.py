@@ -191,8 +191,7 @@ def test_both_dates_are_read(tmp_path: Path, begins: datetime, ends: datetime) -
     file = tmp_path / "cert.pem"
     made = trustme.CA().issue_cert("a.test", not_before=begins, not_after=ends)
     file.write_bytes(b"leading text\n" + made.cert_chain_pems[0].bytes())
-    assert validity_of(file).begins == begins
-    assert validity_of(file).ends == ends
+    assert validity_of(file) == (begins, ends)
 
 
 @pytest.mark.parametrize(
