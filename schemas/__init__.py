@@ -38,11 +38,9 @@ from schemas.task import ANCHOR, BURST, JudgeTask, Sampling, is_rejudged, result
 # fmt: off
 __all__ = [
     "ANCHOR", "BURST", "RESULT", "Alert", "Anchor", "ChatMessage", "ContradictionKind", "Correction",
-    "CorrectionKind",
-    "CoverageVerdict", "DeadLetter", "DeadLetterReason", "Estimate", "Evaluator", "Failed", "FailedType",
-    "FirstPhase", "Header", "JudgeCall", "JudgeTask", "Label", "QAEvent", "RelevanceVerdict", "Result",
-    "ResultKind", "Sampling", "Scored", "Selection", "Shift", "Source", "Suspicion", "SuspicionKind", "Times",
-    "ToolCall",
-    "Unscored", "UnscoredReason", "Usage", "Vote", "Word", "is_rejudged", "label_id",
-    "result_id",
+    "CorrectionKind", "CoverageVerdict", "DeadLetter", "DeadLetterReason", "Estimate", "Evaluator", "Failed",
+    "FailedType", "FirstPhase", "Header", "JudgeCall", "JudgeTask", "Label", "QAEvent", "RelevanceVerdict",
+    "Result", "ResultKind", "Sampling", "Scored", "Selection", "Shift", "Source", "Suspicion",
+    "SuspicionKind", "Times", "ToolCall", "Unscored", "UnscoredReason", "Usage", "Vote", "Word",
+    "is_rejudged", "label_id", "result_id",
 ]
