@@ -229,10 +229,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class KindSection(Section):
-    """A section whose `kind` is the name of an entry point, and whose fields are those of its `Settings`.
-
-    A direct subclass is the base class of its group; its fields are those of every kind.
-    """
+    """Base of a group's sections (direct subclasses), whose `kind` names an entry point with its fields."""
 
     group: ClassVar[Group]
     kind: str

@@ -86,13 +86,8 @@ def content_type(accept: str) -> str:
 def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]] | None = None) -> bytes:
     """Write all metrics down, without `_created` series, which Prometheus does not use.
 
-    Prometheus' `increase` does not see a new counter's first value, which for rare label values loses up to
-    half. So a new series is exposed as 0 in its first scrape.
-
-    Args:
-        kind: `TEXT` or `OPENMETRICS`; only the latter has exemplars.
-        shown: The series of counters and histograms exposed before, which is updated; None exposes all values
-            as they are.
+    Its `increase` does not see a new counter's first value, which for rare label values loses up to half. So
+    a series that is not in `shown`, which is updated, is 0 in its first scrape; None: all are as they are.
     """
     generate = generate_openmetrics if kind == OPENMETRICS else generate_latest
     families: Any = SimpleNamespace(collect=lambda: _exposed(registry, shown))

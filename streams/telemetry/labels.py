@@ -46,10 +46,7 @@ def label_names(names: Sequence[str]) -> dict[str, str]:
 class BoundedLabels:
     """Turns an event's labels into metric label values: bounded in number and safe to expose.
 
-    Args:
-        max_values: Of each label, at least 1.
-        max_combinations: The first ones seen; beyond that all labels are `OTHER`.
-        forget: Called with the place of a label and its shown value that gives way to a more frequent one.
+    `forget` gets the place of a label and its shown value that gives way to a more frequent one.
     """
 
     def __init__(

@@ -62,9 +62,7 @@ async def run_worker(
     `stop_seconds`) to finish, offsets are committed, and the worker leaves its group.
 
     Args:
-        registry: Registry of this worker's metrics; by default a new one with process metrics.
         chat: The judge, closed by the caller; by default the endpoints of the settings.
-        env: Environment variables; those of the process by default.
         on_ready: Called once, when partitions are assigned.
     """
     finish = stop_seconds(settings) if finish_seconds is None else finish_seconds
