@@ -128,15 +128,14 @@ def check_prices(
     judge: JudgeSettings, endpoints: Sequence[EndpointSettings], sampling: LimitSettings | None = None
 ) -> None:
     """Check that paid endpoints have a budget, and that a budget in dollars has known prices."""
-    budget = judge.budget
+    limits = [limit for _, limit in judge.budget.limits] + ([] if sampling is None else [sampling])
     paid = [one for one in endpoints if price_of(one) is not None and may_cost(one)]
-    if paid and not budget.is_limited and not budget.unlimited and sampling is None:
+    if paid and not limits and not judge.budget.unlimited:
         what = f"is required, because {paid[0].model} at {paid[0].base_url} is paid per token"
         remedy = "set usd_per_day or calls_per_day, or write budget: none"
         raise SettingsError([f"judge.budget: {what}; {remedy}"])
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
-    in_dollars = budget.in_dollars or (sampling is not None and sampling.usd_per_day is not None)
-    if in_dollars and unknown:
+    if unknown and any(limit.usd_per_day is not None for limit in limits):
         raise SettingsError([_unpriced(name) for name in unknown])
 
 

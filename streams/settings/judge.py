@@ -104,8 +104,7 @@ class EndpointSettings(Section):
     """Parameters as the endpoint names them: of sampling (temperature, seed, ...), or of transport
     (service_tier, prompt_cache_key, ...), which begin no new series."""
     context_tokens: int | None = Field(default=None, ge=512, le=100_000_000)
-    """The model's context window; longer references and pages are truncated at sentence ends, which the
-    result reports."""
+    """The model's context window; an event whose request exceeds it is unscored, as too_long."""
     max_in_flight: int | None = Field(default=None, ge=1, le=10_000)
     """Maximum concurrent calls, if lower than judge.max_in_flight."""
     requests_per_minute: float | None = Field(default=None, gt=0, le=10_000_000)
@@ -172,16 +171,8 @@ class BudgetSettings(LimitSettings):
     @property
     def limits(self) -> tuple[tuple[str, LimitSettings], ...]:
         """By name; that on all verdicts is called `all`."""
-        whole: tuple[tuple[str, LimitSettings], ...] = (("all", self),) if super().is_limited else ()
+        whole: tuple[tuple[str, LimitSettings], ...] = (("all", self),) if self.is_limited else ()
         return (*whole, *((cap.name, cap) for cap in self.caps))
-
-    @property
-    def is_limited(self) -> bool:
-        return bool(self.limits)
-
-    @property
-    def in_dollars(self) -> bool:
-        return any(limit.usd_per_day is not None for _, limit in self.limits)
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
