@@ -14,18 +14,8 @@ import pytest
 import yaml
 
 from judge import QAEvent, Score
+from judge.endpoints import health
 from judge.endpoints.endpoint import MISCONFIGURED_SECONDS
-from judge.endpoints.health import (
-    CHANCE,
-    FEW_FAILURES,
-    LATEST,
-    MOST_NEUTRAL_CALLS,
-    NEUTRAL_CALLS,
-    OUTAGE_CALLS,
-    PAID_TRIES,
-    SILENT_SECONDS,
-    UNWELL_SHARE,
-)
 from judge.endpoints.lane import KEPT_SECONDS, TAKE_OVER_FACTOR
 from judge.endpoints.limiter import FIRST_PAUSE_SECONDS
 from judge.endpoints.openai_chat import MAX_REPLY_BYTES
@@ -161,16 +151,18 @@ def test_the_figures_are_those_of_the_code() -> None:
     defaults = JudgeSettings()
     assert f"`judge.timeout_seconds` ({defaults.timeout_seconds:g})" in TEXT
     assert f"{PATIENCE.first_wait_seconds:g} s to {PATIENCE.longest_wait_seconds:g} s" in TEXT
-    assert (PATIENCE.breaker_failures, FEW_FAILURES, SILENT_SECONDS) == (10, 3, 3)  # "three within 3 s"
+    assert (health.FEW_FAILURES, health.SILENT_SECONDS) == (3, 3)  # "three within 3 s"
+    assert PATIENCE.breaker_failures == 10
     assert f"each {PATIENCE.longest_breaker_seconds:g} s at most" in TEXT
     assert f"confirmed for {CONFIRM_SECONDS:g} s" in TEXT
     assert f"pauses of {FIRST_PAUSE_SECONDS:g}, 1, 2" in TEXT
     assert f"left out for {MISCONFIGURED_SECONDS / 60:g} minutes" in TEXT
     assert f"a body beyond {MAX_REPLY_BYTES // 2**20} MiB" in TEXT
-    assert (TRIES_BEFORE_NEXT, CHANCE) == (2, 1e-4)  # "after two failures", "one in 10,000"
-    assert (PAID_TRIES, NEUTRAL_CALLS, MOST_NEUTRAL_CALLS, OUTAGE_CALLS) == (3, 4, 9, 5)
-    assert f"the latest {LATEST}" in TEXT
-    assert f"more than {UNWELL_SHARE:.0%} of its events" in TEXT
+    assert (TRIES_BEFORE_NEXT, health.CHANCE) == (2, 1e-4)  # "after two failures", "one in 10,000"
+    assert (health.PAID_TRIES, health.OUTAGE_CALLS) == (3, 5)
+    assert (health.NEUTRAL_CALLS, health.MOST_NEUTRAL_CALLS) == (4, 9)
+    assert f"the latest {health.LATEST}" in TEXT
+    assert f"more than {health.UNWELL_SHARE:.0%} of its events" in TEXT
     assert DEFAULT_REPAIR_ATTEMPTS == 2  # "two repair turns"
     assert f"more than {MAX_REFERENCE_BYTES:,}\n  bytes" in TEXT
 
