@@ -39,6 +39,11 @@ _PARTITIONS: Final = 4
 _LARGE: Final = "20000000"
 
 Fields = dict[str, Any]
+_CHANGES: Final[Fields] = {
+    "metrics": {"coverage": {}, "relevance": {}},
+    "judge.redact": list(KINDS),
+    "judge.max_in_flight": 32,
+}
 
 
 def _page(text: str) -> Fields:
@@ -143,17 +148,11 @@ class Outcomes:
         self.dead: dict[tuple[int, int], str] = {}
 
     async def follow(self) -> None:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._stage.bootstrap_servers, enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=int(_LARGE), fetch_max_bytes=3 * int(_LARGE),
-        )  # fmt: skip
-        await consumer.start()
-        try:
-            scores, dead = self._stage.topic("scores"), self._stage.topic("dead")
-            consumer.assign(
-                [TopicPartition(topic, one) for topic in (scores, dead) for one in range(_PARTITIONS)]
-            )
+        scores, dead = self._stage.topic("scores"), self._stage.topic("dead")
+        limits = {"max_partition_fetch_bytes": int(_LARGE), "fetch_max_bytes": 3 * int(_LARGE)}
+        options = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **limits}
+        async with AIOKafkaConsumer(bootstrap_servers=self._stage.bootstrap_servers, **options) as consumer:
+            consumer.assign([TopicPartition(name, n) for name in (scores, dead) for n in range(_PARTITIONS)])
             async for record in consumer:
                 if record.topic == scores:
                     result = RESULT.validate_json(record.value)
@@ -163,8 +162,6 @@ class Outcomes:
                 else:
                     letter = DeadLetter.model_validate_json(record.value)
                     self.dead[letter.partition, letter.offset] = letter.reason
-        finally:
-            await consumer.stop()
 
     def is_done(self, ids: set[str]) -> bool:
         return all(len(self.results.get(one, ())) == 2 for one in ids)
@@ -204,20 +201,11 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
     ratios: dict[str, float] = {}
     records = hostile_records()
     async with serving_completions(_answer_with_it) as base_url, contextlib.AsyncExitStack() as running:
-        changes = {
-            "metrics": {"coverage": {}, "relevance": {}},
-            "judge.redact": list(KINDS),
-            "judge.max_in_flight": 32,
-        }
-        stage = Stage(
-            broker.bootstrap_servers, tmp_path, partitions=_PARTITIONS, base_url=base_url, changes=changes
-        )
+        stage = Stage(broker.bootstrap_servers, tmp_path, base_url=base_url, changes=_CHANGES)
         for topic in ("events", "tasks.coverage", "tasks.relevance", "scores", "dead"):
             broker.create_topic(stage.topic(topic), _PARTITIONS, max_message_bytes=_LARGE)
-        processes = [
-            await running.enter_async_context(process(stage, log=f"worker{number}.log"))
-            for number in range(2)
-        ]
+        logs = ("worker0.log", "worker1.log")
+        processes = [await running.enter_async_context(process(stage, log=log)) for log in logs]
         outcomes = Outcomes(stage)
         following = asyncio.create_task(outcomes.follow())
 

@@ -11,6 +11,7 @@ from streams.kafka.topics.table import (
     ALL_AGENTS,
     OTLP_LOGS,
     TOPICS,
+    AgentName,
     WantedTopic,
     group_of,
     message_of,
@@ -47,34 +48,27 @@ def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
     }
 
 
-def test_the_budgets_topic_is_needed_with_a_budget_only() -> None:
-    """Each worker that judges writes it, and intake reads it, to lower rates."""
-    budget = {"caps": [{"by": "tenant", "calls_per_day": 9}]}
-    settings = Settings.model_validate({"judge": {"budget": budget}, "metrics": {"coverage": {}}})
-    (plan,) = (topic for topic in plan_topics(settings) if topic.name == "qa.budget")
-    assert plan.config == {"cleanup.policy": "compact"}
-    uses = {agent: topic_uses(settings, (agent,))[-1] for agent in ("intake", "judge")}
-    assert [use.operations for use in uses.values()] == [("Read",), ("Read", "Write")]
-    assert {use.name for use in uses.values()} == {"qa.budget"}
+def _optional(agent: AgentName, **sections: Any) -> dict[str, tuple[str, ...]]:
+    settings = Settings.model_validate(sections)
+    wanted = ("qa.budget", "qa.batch-tasks", "qa.batches")
+    return {use.name: use.operations for use in topic_uses(settings, (agent,)) if use.name in wanted}
 
 
-def test_the_topics_of_batches_are_needed_with_a_lane_only() -> None:
-    endpoint = {"name": "a", "model": "m"}
-
-    def names(**lane: object) -> set[str]:
-        judge = {"endpoints": [endpoint | lane]}
-        settings = Settings.model_validate({"judge": judge, "metrics": {"coverage": {}}})
-        return {use.name for use in topic_uses(settings, ("judge",)) if use.operations == ("Read", "Write")}
-
-    assert names(lane={"tier": "flex"}) == names() == set()
-    assert names(lane={"batch": {}}) == {"qa.batch-tasks", "qa.batches"}
-
-
-def test_all_workers_of_a_sampling_budget_share_its_topic() -> None:
-    settings = Settings.model_validate({"sampling": {"budget": {"verdicts_per_day": 9}}})
+def test_some_topics_are_needed_with_their_settings_only() -> None:
+    """Intake reads the spending, to lower rates; all workers of a sampling budget tell each other."""
+    spent: Any = {"caps": [{"by": "tenant", "calls_per_day": 9}]}
+    both = ("Read", "Write")
+    assert _optional("intake", judge={"budget": spent}) == {"qa.budget": ("Read",)}
+    assert _optional("judge", judge={"budget": spent}) == {"qa.budget": both}
     for agent in AGENTS:
-        (use,) = (one for one in topic_uses(settings, (agent,)) if one.name == "qa.budget")
-        assert use.operations == ("Read", "Write")
+        assert _optional(agent) == {}
+        assert _optional(agent, sampling={"budget": {"verdicts_per_day": 9}}) == {"qa.budget": both}
+    endpoint: Any = {"name": "a", "model": "m"}
+    assert _optional("judge", judge={"endpoints": [endpoint | {"lane": {"tier": "flex"}}]}) == {}
+    batches = _optional("judge", judge={"endpoints": [endpoint | {"lane": {"batch": {}}}]})
+    assert batches == {"qa.batch-tasks": both, "qa.batches": both}
+    compacted = plan_topics(Settings.model_validate({"judge": {"budget": spent}}))
+    assert {topic.name: topic.config for topic in compacted}["qa.budget"] == {"cleanup.policy": "compact"}
 
 
 def test_what_the_settings_say_counts() -> None:
