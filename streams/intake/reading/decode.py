@@ -41,7 +41,6 @@ MAX_DETAIL_PROBLEMS = 5
 PROBABILITY_HEADER = "sampling-probability"
 """Record header with the producer's sampling probability; it takes precedence over the body's field."""
 _EVENT_FIELDS = tuple(QAEvent.model_fields)
-_TRACE_FIELDS = ("trace_id", "span_id", "tracestate")
 _NORMAL = {"trace_id": normal_id, "span_id": normal_id, "tracestate": normal_tracestate}
 _DATETIME = TypeAdapter(datetime)
 
@@ -150,15 +149,15 @@ def _stated_probability(headers: Headers) -> float | None:
 def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[str, Any]:
     outside = (trace_from_headers(headers) if headers else None) or opened.trace
     if outside is not None:
-        return {name: getattr(outside, name) for name in _TRACE_FIELDS}
+        return {name: getattr(outside, name) for name in _NORMAL}
     trace: dict[str, Any] = {}
-    for name in _TRACE_FIELDS:
+    for name, normal in _NORMAL.items():
         value = fields.get(name)
         if value is not None and not isinstance(value, str):
             raise undecodable(
                 f"{name}: must be text (got {describe(value)}); send it in W3C format or omit it"
             )
-        trace[name] = _NORMAL[name](value)
+        trace[name] = normal(value)
     return trace
 
 

@@ -219,9 +219,9 @@ class Step:
             opened = loaded(unpacked(self.first("gave"))) if self.searches else None
             return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
         for family in self.shape.families:
-            fields = family.fields
-            listed = [unflatten(self.attributes, prefix) for prefix in fields["documents_flat"]]
-            values = [self.attributes.get(name) for name in (*fields["documents"], *fields["gave"])]
+            get = family.attributes.get
+            listed = [unflatten(self.attributes, prefix) for prefix in get("documents_flat", ())]
+            values = [self.attributes.get(name) for name in (*get("documents", ()), *get("gave", ()))]
             if documents := next(filter(None, map(read_documents, (*listed, *values))), None):
                 return tuple(documents)
         return ()
