@@ -69,7 +69,6 @@ class Gathering(ABC, Generic[T]):
         self._keyed: dict[str, bool] = {}
         joining.counts.set("judgestream_joins_open", noun, to=lambda: len(self._join))
         joining.counts.set("judgestream_joins_late_records", noun, to=lambda: self._join.late)
-
         self.on_surprise = intake.on_surprise
 
     @abstractmethod

@@ -133,7 +133,6 @@ class ProtobufSchema:
     files: tuple[bytes, ...]  # the serialized descriptors of its imports, and its own
 
     def read(self, path: tuple[int, ...], payload: bytes) -> bytes:
-        """Decode a message by its index path in the file."""
         message = _protobuf(self, path)()
         try:
             message.ParseFromString(payload)
@@ -143,7 +142,6 @@ class ProtobufSchema:
         return orjson.dumps(json_format.MessageToDict(message, preserving_proto_field_name=True))
 
     def check(self) -> None:
-        """Build the decoder; raises ValueError if the schema or its imports are invalid or missing."""
         _files(self)
 
 
@@ -172,9 +170,8 @@ def descriptors(schemas: Mapping[str, str]) -> tuple[bytes, ...]:
             try:
                 return _compiled(schemas, name=list(schemas)[-1])
             except OSError as error:
-                raise ValueError(
-                    f"cannot be compiled ({error}); let TMPDIR name a folder to write to"
-                ) from None
+                why = f"cannot be compiled ({error}); let TMPDIR name a folder to write to"
+                raise ValueError(why) from None
         file.name = name
         files.append(file.SerializeToString())
     return tuple(files)
