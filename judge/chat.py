@@ -30,12 +30,12 @@ class ChatMessage:
     content: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class ResponseSchema:
-    """The JSON Schema of the reply (strict mode). One for each metric: its form is kept by identity."""
+    """The JSON Schema of the reply (strict mode)."""
 
     name: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)

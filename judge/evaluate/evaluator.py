@@ -139,11 +139,12 @@ class Evaluator:
                 return cached
             size = reading_size(task)
             prepared: ChatRequest | Outcome
+            prepare = self.metric.prepare  # not this object's own, which no process could be sent
             if self._process is not None:
-                seconds = self._process.seconds
-                prepared = await self._process.call(seconds, self.metric.prepare, task)
+                prepared = await self._process.call(self._process.seconds, prepare, task)
             else:
-                prepared = await run_limited(size, self._verification_seconds, self.prepare, task)
+                prepared = await run_limited(size, self._verification_seconds, prepare, task)
+                prepared = self._bounded(prepared)
             if isinstance(prepared, ChatRequest):
                 is_asked = True
                 prepared = await self._asked(task, size, prepared, ask or self._complete, replies)
@@ -162,7 +163,7 @@ class Evaluator:
     async def try_neutral(self, ask: Ask) -> None:
         """Judge the neutral event with one call; raise what keeps this metric from being judged."""
         task = neutral_task(self.metric, now=self._clock())
-        prepared = self.prepare(task)
+        prepared = self._bounded(self.metric.prepare(task))
         if isinstance(prepared, ChatRequest):
             reply = await ask(prepared)
             self.metric.interpret(task, reply.text)
@@ -178,8 +179,7 @@ class Evaluator:
         """Return the cost of one call; None if the price is unknown."""
         return self._prices.cost_usd(self._model, usage, endpoint=self._endpoint, factor=factor)
 
-    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        request = self.metric.prepare(task)
+    def _bounded(self, request: ChatRequest | Outcome) -> ChatRequest | Outcome:
         if not isinstance(request, ChatRequest):
             return request
         parameters = {**request.parameters, **self._parameters}

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from judge.chat import ChatMessage, ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate import limited
@@ -127,6 +128,20 @@ async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
     assert isinstance(first, Failed)
     assert first.error_type == "verification_timeout"
     assert isinstance(await judge.judge(make_task("endless")), Scored)
+
+
+class Where(PackMetric):
+    def prepare(self, task: JudgeTask) -> ChatRequest:
+        del task
+        return ChatRequest((ChatMessage("user", str(os.getpid())),))
+
+
+@pytest.mark.parametrize("answer", ["short", "long " * LONG])
+async def test_long_texts_are_prepared_by_a_child(answer: str) -> None:
+    chat = ScriptedChat(['{"score": 4}'])
+    judge = Evaluator(Where("where", TONE.pack, score_range=(1, 5)), chat)
+    assert isinstance(await judge.judge(make_task("where", answer=answer)), Scored)
+    assert (chat.requests[0].messages[0].content == str(os.getpid())) is (answer == "short")
 
 
 async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
