@@ -26,13 +26,12 @@ from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import GuardedMetric, TextLimits, redactor
 from judge.evaluate.prices import PriceTable
 from judge.metric import Metric, unsampled_task
+from judge.metrics.code import awaited
 from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import build_metric, metric_names
 from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
 from schemas import QAEvent, Result
-
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 Event: TypeAlias = QAEvent | Mapping[str, Any]
 """An event, or its fields."""
@@ -41,7 +40,6 @@ MetricChoice: TypeAlias = str | Path | Metric
 Progress: TypeAlias = Callable[[int], object]
 """Called with the number of results so far."""
 CONCURRENCY = 16
-MAX_PROBLEMS = 5
 
 
 class Judge:
@@ -268,7 +266,7 @@ class BlockingJudge:
         return f"Blocking{self._judge!r}"
 
     def _run(self, work: Any) -> Any:
-        future: Future[Any] = asyncio.run_coroutine_threadsafe(_awaited(work), self._loop)
+        future: Future[Any] = asyncio.run_coroutine_threadsafe(awaited(work), self._loop)
         try:
             return future.result()
         except KeyboardInterrupt:
@@ -279,10 +277,6 @@ class BlockingJudge:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-
-async def _awaited(work: Any) -> Any:
-    return await work
 
 
 def read_event(event: Event) -> QAEvent:
@@ -303,7 +297,7 @@ def read_event(event: Event) -> QAEvent:
     try:
         return QAEvent.model_validate(fields)
     except ValidationError as error:
-        raise InvalidEventError(problems_of(error, "event", most=MAX_PROBLEMS)) from None
+        raise InvalidEventError(problems_of(error, "event", most=5)) from None
 
 
 def _redactor(kinds: Iterable[Kind]) -> Redactor:
@@ -337,7 +331,7 @@ def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_
     return OpenAIChat(
         endpoint="library",
         model=asked,
-        base_url=address or DEFAULT_BASE_URL,
+        base_url=address or "https://api.openai.com/v1",
         api_key=key,
         timeout_seconds=timeout_seconds,
     )

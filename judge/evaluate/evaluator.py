@@ -81,7 +81,6 @@ class Evaluator:
 
     Args:
         chat: None: a code metric, which asks no endpoint.
-        parameters: Sampling parameters of the endpoint; they override the metric's own.
         max_output_tokens: None: the metric's own limit.
         context_tokens: The model's window, input and reply together; a longer request is `Unscored`.
         verification_seconds: Time limit for processing an event's texts or a reply; above 0.

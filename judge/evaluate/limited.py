@@ -24,8 +24,6 @@ from judge.errors import EventError, InvalidVerdictError
 from judge.metric import READ_AT_ONCE, OwnProcess
 from schemas import FailedType
 
-INLINE_BYTES: Final = READ_AT_ONCE
-"""Texts up to this total size (`judge.metric.reading_size`) are processed inline."""
 DEFAULT_SECONDS: Final = 10.0
 QUICK_SECONDS: Final = 1.0
 """A text that takes longer is processed once more in a second child, where only such texts wait for each
@@ -71,7 +69,7 @@ async def run_limited(
     What cannot be pickled is run by a thread, which is abandoned, not ended, at the time limit. EventError
     (`verification_timeout`) is a limit exceeded; another exception of the function becomes a RuntimeError.
     """
-    if size <= INLINE_BYTES:
+    if size <= READ_AT_ONCE:
         return function(*args, **kwargs)
     # A child with a language model takes seconds to start again, so it is not ended early.
     quick = seconds if _kept_loaded[-1] else min(seconds, QUICK_SECONDS)

@@ -10,8 +10,6 @@ from typing import TypeAlias
 from judge.chat import OFFLINE_MODEL
 from schemas import Usage
 
-_MILLION = 1_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
@@ -28,7 +26,7 @@ class ModelPrice:
         cached = min(usage.cached_tokens, usage.input_tokens)
         fresh = usage.input_tokens - cached
         usd = fresh * self.input_usd + cached * cached_usd + usage.output_tokens * self.output_usd
-        return usd * self.factor / _MILLION
+        return usd * self.factor / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ class BuiltInMetric(BaseMetric):
     ) -> None:
         self.pack = pack
         self.instructions = instructions or load_prompt(f"{name}.evidence")
-        self.response_schema = schema if pack is None else pack.response_schema
+        self.response_schema = schema if pack is None else pack.options.response_schema
         super().__init__(
             name=name,
             mode="evidence" if pack is None else "verbatim",
@@ -266,9 +266,6 @@ class Findings:
     corrections: list[Correction] = field(default_factory=list)
     suspicions: list[Suspicion] = field(default_factory=list)
     missing_quotations: list[str] = field(default_factory=list)
-
-    def of_outcome(self) -> dict[str, Any]:
-        return self.marks() | {"objection": self.objection}
 
     def marks(self) -> dict[str, Any]:
         return {"corrections": tuple(self.corrections), "suspicions": tuple(self.suspicions)}

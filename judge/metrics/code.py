@@ -275,7 +275,7 @@ class FunctionMetric(BaseMetric):
             shared = QAEvent.model_fields.keys() & JudgeTask.model_fields.keys()
             value = load(self.target)(QAEvent(**{name: getattr(task, name) for name in shared}))
             if inspect.isawaitable(value):
-                value = asyncio.run(_awaited(value))
+                value = asyncio.run(awaited(value))
             score = value if isinstance(value, Score) else Score(value)
             return Score(_plain(score.value), score.reason)
         except MemoryError:
@@ -336,7 +336,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-async def _awaited(value: Any) -> Any:
+async def awaited(value: Any) -> Any:
     return await value
 
 

@@ -180,9 +180,6 @@ def _covered(reference: TextIndex, spans: Iterable[str]) -> Stretches:
     return Stretches(place for span in distinct.values() for place in reference.find_all(span))
 
 
-# Claims
-
-
 def claiming_parts(text: str) -> Sequence[Place]:
     return [(start, end) for start, end in sentences(text) if not claims_nothing(text[start:end])]
 
@@ -238,8 +235,6 @@ class Stretches:
     def touches(self, start: int, end: int) -> bool:
         return bisect_left(self._starts, end) > bisect_right(self._ends, start)
 
-
-# Languages
 
 _LITTLE_ENGLISH, _MUCH_ENGLISH = 0.08, 0.25
 _MIN_LANGUAGE_WORDS = 15

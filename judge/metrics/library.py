@@ -158,7 +158,8 @@ class _Count:
             score,
             {"score": score, "justification": f"{upheld} of {len(items)} {counts.list} {counts.holds}."},
             evidence=evidence,
-            **findings.of_outcome(),
+            objection=findings.objection,
+            **findings.marks(),
         )
 
     def _listed(self, reply: str) -> list[Item]:

@@ -42,8 +42,6 @@ from schemas import JudgeTask, QAEvent
 WithoutCitations = Literal["lowest", "unscored"]
 """Result of an answer without citations: score 1, as the metric defines it, or unscored."""
 MAX_LISTED_MISSING = 200
-MAX_NAMED_UNREAD = 5
-MAX_EXAMPLE_CHARS = 100
 
 Cap = tuple[int, str]
 """A highest score, with its reason."""
@@ -180,10 +178,10 @@ def _suspect_citations(answer: str, citing: Citing, findings: Findings) -> None:
     cited = read_citations(answer, citing)
     unread = cited.unread
     if unread:
-        named = ", ".join(map(quoted, unread[:MAX_NAMED_UNREAD]))
+        named = ", ".join(map(quoted, unread[:5]))
         findings.suspect("citation_not_understood", f"not understood as citations: {named}")
     if not cited.claims:
-        example = quoted(unread[0] if unread else answer[:MAX_EXAMPLE_CHARS])
+        example = quoted(unread[0] if unread else answer[:100])
         findings.suspect("no_citation", f"the answer has no recognised citation: {example}")
 
 
@@ -227,4 +225,5 @@ def _lowered(
         justification = f"{justification.rstrip()} {sentence}".strip()
         score = cap
     verdict = {"score": score, "justification": justification}
-    return ScoredOutcome(verdict, score, evidence=evidence, **findings.of_outcome())
+    marks = findings.marks()
+    return ScoredOutcome(verdict, score, evidence=evidence, objection=findings.objection, **marks)

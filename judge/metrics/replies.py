@@ -24,7 +24,6 @@ MAX_DEPTH = 32
 """Limit of nesting of a verdict; no metric needs more than five."""
 MAX_ITEMS = 200
 """Limit of claims, facts, conclusions, terms or other items in one list of a reply."""
-MAX_PROBLEMS = 5
 _QUOTE_CHARS = 200
 _MAX_DIGITS = 20
 
@@ -47,7 +46,7 @@ def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
     try:
         return model.model_validate(with_whole_score(extract_object(reply, key=key)))
     except ValidationError as error:
-        raise InvalidVerdictError("; ".join(problems_of(error, "reply", most=MAX_PROBLEMS))) from error
+        raise InvalidVerdictError("; ".join(problems_of(error, "reply", most=5))) from error
 
 
 def extract_verdict(reply: str) -> dict[str, Any]:

@@ -170,16 +170,12 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
         if not has_words(_FOOTNOTE.sub(" ", reference[start:end])):
             continue
         match = passages.best(reference[start:end])
-        matched = match is not None and match.holds(FACT_SHARE)
-        span = answer[match.start : match.end] if match is not None and matched else None
-        facts.append(
-            _item(
-                reference[start:end],
-                span,
-                f"The answer has {match.reason if match else 'none of its words'}.",
-            )
-        )
-        places += [match.start] if match is not None and matched else []
+        span = None
+        if match is not None and match.holds(FACT_SHARE):
+            span = answer[match.start : match.end]
+            places.append(match.start)
+        reason = match.reason if match else "none of its words"
+        facts.append(_item(reference[start:end], span, f"The answer has {reason}."))
     said = {stem(word.text): answer[word.start : word.end] for word in content_words(untagged)}
     terms: dict[str, str] = {}
     for word in content_words(reference):
@@ -191,12 +187,8 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
         "facts": facts,
         "conclusions": [],
         "terms": [
-            _item(
-                terms[term],
-                said.get(term),
-                "The answer uses it." if term in said else "The answer does not use it.",
-            )
-            for term in longest
+            _item(terms[one], said.get(one), f"The answer {'uses' if one in said else 'does not use'} it.")
+            for one in longest
         ],
         "organization": {
             "justification": f"{len(places)} of {len(facts)} facts are matched. {NO_MODEL}",

@@ -19,12 +19,10 @@ from judge.errors import EventError, JudgeConfigurationError
 from judge.offline.rules import REFUSAL, judge_messages, vectors
 from schemas import Usage
 
-MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 CHARS_PER_TOKEN: Final = 4
 """Estimate for the token counts in `usage`, rounded up."""
 MAX_FILES: Final = 200
 _THREAD_FROM_CHARS = 64 * 1024
-_SHUTDOWN_SECONDS = 1.0
 _SERVED: Final = (
     "POST /v1/chat/completions, POST /v1/embeddings, GET /v1/models, /v1/files and /v1/batches are served"
 )
@@ -85,14 +83,12 @@ class OfflineJudge:
         return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
     async def start(self) -> None:
-        app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_errors_in_form])
+        app = web.Application(client_max_size=32 * 1024 * 1024, middlewares=[_errors_in_form])
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_post("/v1/embeddings", self._embed)
         app.router.add_get("/v1/models", self._models)
         self.batches.add_routes(app)
-        runner = web.AppRunner(
-            app, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS
-        )
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
         try:
             await web.TCPSite(runner, self._host, self._port).start()

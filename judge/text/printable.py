@@ -89,7 +89,6 @@ def problems_of(error: ValidationError, whole: str, *, most: int) -> list[str]:
 
 # Causes of failed connections
 
-MAX_CAUSES = 10
 NO_DESCRIPTORS = (
     "this process has too many open files: raise its limit of file descriptors (ulimit -n, LimitNOFILE of a "
     "service) or lower judge.max_in_flight"
@@ -107,7 +106,7 @@ def out_of_descriptors() -> bool:
 
 def cause_of(error: BaseException) -> str:
     """Return the first cause, in words of the system or OpenSSL only: others quote what they received."""
-    for _ in range(MAX_CAUSES):
+    for _ in range(10):
         if error.__cause__ is None:
             break
         error = error.__cause__

@@ -20,7 +20,6 @@ FIRST_YEAR, LAST_YEAR = 1000, 2100
 """Four-digit numbers in this range are years, unless a unit follows."""
 ABOUT, LIMIT = 0.25, 1e12
 """Tolerances of rounded numbers and of limits, as a share of the number: a limit agrees with any number."""
-_HEDGE_WORDS = 3
 _MAX_DIGITS = 15
 
 Kind = Literal["word", "number", "date", "time", "sign"]
@@ -321,7 +320,7 @@ def _is_negative(row: Sequence[Token], place: int) -> bool:
 
 
 def _tolerance(row: Sequence[Token], place: int, end: int) -> float:
-    before = {token.text for token in row[max(0, place - _HEDGE_WORDS) : place]}
+    before = {token.text for token in row[max(0, place - 3) : place]}
     after = [token.text for token in row[end : end + 2]]
     if before & _LIMITS or after[:1] == ["+"] or (len(after) == 2 and set(after) <= _LIMITS):
         return LIMIT

@@ -22,7 +22,6 @@ MAX_ANSWER_PAGES: Final = 20_000
 """Limit of pages over all ranges of one answer; beyond it each range counts as its first page."""
 MAX_NAME_CHARS: Final = 200
 MAX_PATTERN_CHARS: Final = 500
-_PATTERN_MEMORY_BYTES: Final = 1 << 23
 _MAX_UNREAD_CHARS = 40
 _PAGE, SOURCE = any_of("pages"), any_of("sources")
 SEE, AND, _TO = any_of("leads"), any_of("lists"), any_of("ranges")
@@ -85,7 +84,7 @@ def compile_pattern(pattern: str, name: str = "citation_pattern", most: int = MA
         raise ValueError(f"{name} must be at most {most} characters, got {len(pattern)}; shorten it")
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = _PATTERN_MEMORY_BYTES
+    options.max_mem = 1 << 23
     try:
         return re2.compile(pattern, options)
     except re2.error as error:

@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from judge.text.normal import PLAIN_FORMS, UNSPACED, is_unspaced
 
-# Languages
-
 _PLAIN = PLAIN_FORMS | str.maketrans(
     "\u2018\u2019\u02bc\u0060\u00b4\u066b\u066c\u066a\u061b\u061f", "'''''.,%;?"
 )

@@ -94,7 +94,7 @@ class PackMetric(BaseMetric):
             scale=scale,
             scoring_version=_version(pack, scale.by_json),
             prompt_hash=pack.hash,
-            schema_hash=schema_hash(pack.response_schema),
+            schema_hash=schema_hash(pack.options.response_schema),
         )
 
     def select(self, event: QAEvent) -> Inputs:
@@ -107,7 +107,7 @@ class PackMetric(BaseMetric):
         if self.pack.options.is_pair and inputs.answer.split() == (inputs.other_answer or "").split():
             verdict = {"score": "tie", "justification": "Both answers are the same text."}
             return PAIR.outcome("tie", verdict)
-        return ChatRequest(self.pack.render(inputs), self.pack.response_schema)
+        return ChatRequest(self.pack.render(inputs), self.pack.options.response_schema)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
         verdict = extract_verdict(reply)

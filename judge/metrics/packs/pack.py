@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from judge.chat import ChatMessage, ResponseSchema, Role
+from judge.chat import ChatMessage, Role
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
 from judge.metrics.base import OffScaleError
@@ -45,7 +45,6 @@ from judge.text.plain_yaml import PlainYamlError, read_yaml
 from judge.text.printable import problems_of
 
 MAX_PACK_BYTES = 1024 * 1024
-MAX_VIOLATIONS = 3
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -65,10 +64,6 @@ class PromptPack:
     uses: frozenset[TextName]
     options: PackOptions
     warnings: tuple[str, ...] = ()
-
-    @property
-    def response_schema(self) -> ResponseSchema | None:
-        return self.options.response_schema
 
     @property
     def score_range(self) -> tuple[float, float] | None:
@@ -105,12 +100,12 @@ class PromptPack:
 
     def checked(self, verdict: dict[str, Any]) -> dict[str, Any]:
         """Return the verdict if it matches the schema, which endpoints may not enforce."""
-        if self.response_schema is None:
+        if self.options.response_schema is None:
             return verdict
-        validator = json_validator(json.dumps(self.response_schema.schema))
+        validator = json_validator(json.dumps(self.options.response_schema.schema))
         violations = [
             f"{error.json_path[2:] or 'the verdict'}: {error.message[:200]}"
-            for error in islice(validator.iter_errors(with_whole_score(verdict)), MAX_VIOLATIONS)
+            for error in islice(validator.iter_errors(with_whole_score(verdict)), 3)
         ]
         if violations:
             raise InvalidVerdictError(f"the verdict violates the response schema: {'; '.join(violations)}")

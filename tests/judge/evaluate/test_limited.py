@@ -14,7 +14,7 @@ from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate import limited
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import GuardedMetric, TextLimits
-from judge.metric import Outcome, ScoredOutcome
+from judge.metric import READ_AT_ONCE, Outcome, ScoredOutcome
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.registry import build_metric
 from judge.metrics.replies import MAX_REPLY_CHARS
@@ -23,7 +23,7 @@ from schemas import Failed, JudgeTask, Scored
 from tests.judge.replies import listed_claim, relevance_reply
 from tests.judge.tasks import TONE, make_task
 
-LONG = limited.INLINE_BYTES + 1
+LONG = READ_AT_ONCE + 1
 MIB = 1024 * 1024
 
 
@@ -53,7 +53,7 @@ def _broken() -> None:
 
 
 async def test_short_texts_are_read_at_once_and_long_ones_by_a_child() -> None:
-    assert await limited.run_limited(limited.INLINE_BYTES, 1, _pid) == os.getpid()
+    assert await limited.run_limited(READ_AT_ONCE, 1, _pid) == os.getpid()
     assert await limited.run_limited(LONG, 20, _pid) != os.getpid()
 
 

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.chat import ChatMessage
+from judge.chat import ChatMessage, ResponseSchema
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
 from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
@@ -113,16 +113,10 @@ def test_a_response_schema_is_taken_in_both_forms() -> None:
     strict = (
         "{type: object, properties: {score: {type: integer}}, required: [score], additionalProperties: false}"
     )
-    bare = markdown(f"---\nresponse_schema: {strict}\n---\n{{{{ item.output_text }}}}")
-    assert bare.response_schema is not None
-    assert bare.response_schema.name == "verdict"
-    assert bare.warnings == ()
-    wrapped = markdown(
-        f"---\nresponse_schema: {{name: tone, schema: {strict}}}\n---\n{{{{ item.output_text }}}}"
-    )
-    assert wrapped.response_schema is not None
-    assert wrapped.response_schema.name == "tone"
-    assert wrapped.response_schema.schema == bare.response_schema.schema
+    for name, schema in (("verdict", strict), ("tone", f"{{name: tone, schema: {strict}}}")):
+        pack = markdown(f"---\nresponse_schema: {schema}\n---\n{{{{ item.output_text }}}}")
+        assert pack.options.response_schema == ResponseSchema(name, yaml.safe_load(strict))
+        assert pack.warnings == ()
     loose = markdown("---\nresponse_schema: {properties: {score: {}}}\n---\n{{ item.output_text }}")
     assert "strict mode" in loose.warnings[0]
 
@@ -188,7 +182,7 @@ def test_the_examples_of_the_manual_are_packs(dialect: str, turns: int) -> None:
     pack = _manual(dialect)
     assert pack.warnings == ()
     assert pack.score_range is not None
-    assert pack.response_schema is not None
+    assert pack.options.response_schema is not None
     messages = pack.render(SHOWN)
     assert len(messages) == turns  # system, two for each example, event
     assert '{"' in messages[0].content
