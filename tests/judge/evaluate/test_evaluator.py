@@ -72,19 +72,22 @@ async def test_nothing_to_judge_costs_no_call() -> None:
     assert (result.judge, chat.requests) == (None, [])
 
 
-async def test_evidence_and_corrections_reach_the_result() -> None:
-    correction = Correction(kind="span_missing", detail="x")
-    scored, _ = await judged(
-        "x", metric=Told(lambda: ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, (correction,)))
-    )
-    assert isinstance(scored, Scored)
-    assert (scored.score_exact, scored.evidence, scored.corrections) == ("2.1", {"a": [1]}, (correction,))
-    unscored, _ = await judged(
-        "x", metric=Told(lambda: UnscoredOutcome("no_claims", {"score": 0}, [1], (correction,)))
-    )
-    assert isinstance(unscored, Unscored)
-    assert (unscored.verdict, unscored.evidence, unscored.corrections) == ({"score": 0}, [1], (correction,))
-    assert unscored.judge is not None
+FOUND = (Correction(kind="span_missing", detail="x"),)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, FOUND),
+        UnscoredOutcome("no_claims", {"score": 0}, [1], FOUND),
+    ],
+)
+async def test_evidence_and_corrections_reach_the_result(outcome: ScoredOutcome | UnscoredOutcome) -> None:
+    result, _ = await judged("x", metric=Told(lambda: outcome))
+    assert isinstance(result, Scored | Unscored)
+    for name in ("verdict", "evidence", "corrections", "score_exact", "reason"):
+        assert getattr(result, name, None) == getattr(outcome, name, None)
+    assert result.judge is not None
 
 
 CUT = EventError("reply_cut", "at its limit", reply=said('{"sc', read=150, wrote=20, seconds=2.0))
