@@ -57,7 +57,6 @@ async def _serve(
         port=address[1],
         auth=None if login is None else BasicAuth(login, os.environ, "review"),
         tls=None if tls is None else server_tls(tls),
-        open_paths=(),
     )
     if not listening.guarded:
         raise BadUsageError(
