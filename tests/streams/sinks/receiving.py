@@ -41,7 +41,6 @@ class Way(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def way(server: Server, kind: str, **fields: str) -> AsyncIterator[Way]:
-    """Deliver to a server, with a secret for the kinds that need one."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
     outcomes: Counter[str] = Counter()

@@ -136,7 +136,6 @@ async def test_a_burst_reads_the_topic_once_and_old_alerts_are_not_sent() -> Non
 
 
 def test_a_label_value_calls_nobody_and_links_nowhere() -> None:
-    """Slack's mentions and links, and mentions of other chats, are written in signs that mean nothing."""
     assert inert("app=<!channel> <https://evil.example|ok> @all") == (
         "app=‹!channel› ‹https: //evil.example|ok› ＠all"  # noqa: RUF001 - as sent
     )

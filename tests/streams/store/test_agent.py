@@ -123,7 +123,6 @@ HARMS: Final[Mapping[str, Callable[[Path], None]]] = {
 async def test_damage_is_noticed_and_mended(
     harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Damage of any kind is told and mended; without harm nothing is suspected."""
     path = tmp_path / "store.sqlite3"
     monkeypatch.setattr(agent_module, "TIDY_SECONDS", 0.5)
     monkeypatch.setattr(agent_module, "AGAIN_SECONDS", 0.05)
@@ -145,7 +144,6 @@ def _copied(path: Path) -> bool:
 
 
 async def test_a_reader_that_fails_has_the_file_checked(tmp_path: Path) -> None:
-    """A damage that a reader meets is mended at once, long before the next check."""
     path = tmp_path / "store.sqlite3"
     async with _filled(path, _records(0, 400), 400) as (agent, _):
         await until(lambda: _copied(path), "an empty log")

@@ -55,7 +55,6 @@ def labels(store: StoreFile, data: str, *, known: bool = True) -> Any:
 
 
 def matches(_: StoreFile, limit: int, *words: str) -> list[int]:
-    """Return which of five texts have the words, if so many are looked at."""
     texts = ("Dust.", "dust", "dustwren", "dust of a wren", "Dustwren")
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         store = StoreFile(Path(folder) / "s")
@@ -72,7 +71,6 @@ def links(_: StoreFile, trace_id: str | None) -> Any:
 
 
 def cut(_: StoreFile, text: str, *spans: tuple[str, int, int]) -> Any:
-    """Return a text's pieces for items of one place each."""
     items = [
         EvidenceItem(number=number, kind="claim", upheld=True, text="", spans=(span,))
         for number, span in enumerate(spans, 1)
@@ -94,7 +92,6 @@ def incidents(_: StoreFile, *alerts: tuple[str, float, dict[str, Any]], key: str
 
 
 def kept(_: StoreFile, texts: TextsKept, **fields: Any) -> Any:
-    """Return the texts of a task that are kept, and the words that are searched."""
     packed, words = text_row(task_of(scored(1, 3), **fields), texts)[2:]
     return [unpacked(packed), words]
 

@@ -30,7 +30,6 @@ from tests.streams.store.records import TOPICS, StoreFile, batch_of, result_reco
 
 
 def _drawn(snapshot: Snapshot, wanted: Filter = Filter()) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: B008
-    """Return the data of the charts over time, and of those by label."""
     found, by_label = (draw(snapshot, wanted, lambda _: (1, 5)) for draw in (charts.charts, charts.by_label))
     return found, by_label
 
@@ -116,7 +115,6 @@ def test_too_few_file_descriptors_are_named(store: StoreFile, request: pytest.Fi
 
 
 def test_texts_are_their_owners_alone(store: StoreFile) -> None:
-    """The file and its log can be read by their owner only, also a file of an earlier release."""
     store.write()
     store.path.chmod(0o644)
     writer = StoreWriter(store.path)

@@ -50,7 +50,6 @@ def explorer_of(path: Path) -> Explorer:
 async def served(
     shown: Explorer, *further: Review, auth: BasicAuth | None = None, refusal: str | None = None
 ) -> AsyncIterator[tuple[ClientSession, str]]:
-    """Serve pages on loopback; yield a client and the address."""
     port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
     app = port.application()
     shown.add_to(app, refusal=refusal)
@@ -70,7 +69,6 @@ def explorer(path: Path, **access: Any) -> AbstractAsyncContextManager[tuple[Cli
 
 @asynccontextmanager
 async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Label]]]:
-    """Serve the review page; labels are written to a list and to the store."""
     published: list[Label] = []
 
     async def publish(label: Label) -> None:

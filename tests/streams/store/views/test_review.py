@@ -142,8 +142,6 @@ def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: Literal["csv
 
 
 def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> None:
-    """Agreement uses each person's latest label, per policy, without "cannot say"."""
-
     def label(result: str, who: str, value: str | None, kind: str = "random") -> dict[str, Any]:
         return {
             "result_id": result, "who": who, "metric": "refusal", "fingerprint": "f", "value": value,
