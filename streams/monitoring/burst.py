@@ -228,10 +228,8 @@ class Names:
     def note(self) -> str | None:
         if len(self.first_at) < 2:
             return None
-        *_, before, name = self.first_at
-        since = (
-            f"the judge answers as {name} since {self.first_at[name]:%Y-%m-%d %H:%M} UTC, before as {before}"
-        )
+        *_, (before, _), (name, first_at) = self.first_at.items()
+        since = f"the judge answers as {name} since {first_at:%Y-%m-%d %H:%M} UTC, before as {before}"
         return f"{since}: {self.said}" if self.said else since
 
 

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil, inf, sqrt
 from statistics import fmean
 from typing import Any, Final, NamedTuple
@@ -231,9 +231,7 @@ def systematic(expected: Sequence[float], start: float) -> list[tuple[int, float
     Each whole number plus the start on the line of the summed expectations is a draw, so neighbouring
     groups (of score and label value) get their share of each sample.
     """
-    ends = [0.0]
-    for one in expected:
-        ends.append(ends[-1] + one)
+    ends = [0.0, *accumulate(expected)]
     found = []
     for group, (low, high) in enumerate(pairwise(ends)):
         first = max(ceil(low - start - 1e-9), 0)

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from benchmarks import agreement
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.agreement import area_under_curve, word_recall
 from benchmarks.tokens import PAGES, document, measured
+from tests.places import ROOT
 
 NUMBERS = st.lists(st.integers(0, 5).map(float), max_size=8)
 
@@ -114,3 +119,44 @@ def test_events_that_cite_three_pages_are_measured() -> None:
         assert one.texts < one.all_texts < one.all_pages
         assert one.instructions + one.texts < one.sent < one.all_pages
         assert one.same_verdict
+
+
+# Background processes of a script ignore SIGINT; restore the handler of a terminal.
+_AT_A_TERMINAL = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+_WITH_A_SERVER = """
+from benchmarks.broker import running
+server = "import socket, time; server = socket.create_server(('127.0.0.1', 0));"
+server += "print(*server.getsockname(), sep=':', flush=True); time.sleep(600)"
+with running([sys.executable, "-c", server]) as address:
+    print(address.strip(), flush=True)
+    time.sleep(600)
+"""
+_WITH_A_BROKER = """
+from benchmarks.broker import running_broker
+with running_broker() as broker:
+    assert broker.name == "Apache Kafka"  # which runs in its own session
+    print(broker.bootstrap_servers, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "program", [_WITH_A_SERVER, pytest.param(_WITH_A_BROKER, marks=pytest.mark.kafka)], ids=["any", "Kafka"]
+)
+def test_a_signal_ends_the_servers(program: str, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", _AT_A_TERMINAL + program]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            host, _, port = process.stdout.readline().strip().partition(":")
+            socket.create_connection((host, int(port)), 5).close()
+            process.send_signal(number)
+            assert process.wait(30) != 0
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((host, int(port)), 5)
+        finally:
+            process.kill()
