@@ -65,7 +65,6 @@ class Series:
     key: SeriesKey = _NO_KEY
     model: str = ""
     heard_at: datetime = _NEVER
-    """Time of the latest result."""
     statuses: Counter[str] = field(default_factory=Counter)
     watches: list[Watch] = field(default_factory=list)
     anchors: AnchorWatch | None = None
@@ -127,7 +126,6 @@ class Series:
         return self._estimate(strata, (max(times) - min(times)).total_seconds())
 
     def window(self, now: datetime) -> Estimate | None:
-        """The estimate over the answers in the window; None without any."""
         strata = {name: window.total(now) for name, window in self._windows.items()}
         for name, window in self.two_phase.windows.items() if self.two_phase is not None else ():
             strata[name] = as_strong(window.total(now), strata.get(name, WeightedSums()))
@@ -184,7 +182,6 @@ class Series:
 
     @property
     def suspected(self) -> set[str]:
-        """The strata in which a fall is suspected."""
         return {name for name, one in self.suspicions.items() if one.is_raised}
 
     def _suspect(self, sample: Sample) -> None:

@@ -103,7 +103,6 @@ class TwoPhase:
 
 
 def pair_of(result: Result) -> Pair:
-    """Return the scores of a result of two-phase judging, or of the strong judge alone."""
     phase, probability, moment = result.first_phase, result.sampling.probability, result.times.occurred_at
     amount = result.amount if isinstance(result, Scored) else None
     if phase is None:

@@ -78,8 +78,6 @@ class Change:
 
 @dataclass
 class Watch:
-    """The baseline, season, mix and tests of one measure."""
-
     measure: Measure
     first: int
     threshold: float

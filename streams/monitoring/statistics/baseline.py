@@ -223,7 +223,6 @@ class GrowingBaseline:
     min_drop: float = 0.02
     sums: WeightedSums = NONE
     looked_at: WeightedSums = NONE
-    """The sums at the latest look."""
     basis: WeightedSums = NONE
     """The sums at the look that set m."""
     tolerated: float = 0.0

@@ -59,7 +59,6 @@ class WeightedSums:
 
     @classmethod
     def merged(cls, parts: Iterable[WeightedSums]) -> Self:
-        """Add up sums over sets of scores that do not overlap."""
         totals = [sum(column) for column in zip(*map(_IN_ORDER, parts), strict=True)]
         return cls(**dict(zip(_FIELDS, totals, strict=True))) if totals else cls()
 

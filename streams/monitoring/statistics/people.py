@@ -44,8 +44,6 @@ class LabelledAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PeopleMean:
-    """What people would give on average, with a confidence interval."""
-
     mean: float
     low: float
     high: float
@@ -59,7 +57,6 @@ class PeopleMean:
     least: float
     """Their number m if all weighed as much as the heaviest; n if all weigh the same."""
     half: float
-    """Half of the interval."""
     spread: float
     """Variance of one effective label's residual."""
     floor: float
