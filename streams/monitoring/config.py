@@ -92,12 +92,6 @@ def share_at_most(level: float, *, min_rise: float) -> Measure:
     return Measure(name=f"share_at_most_{level:g}", worse="up", min_change=min_rise, at_most=level)
 
 
-def lowest_third(lowest: float, highest: float) -> float:
-    """Return the upper end of a scale's lowest third, whole if the ends are: 2 for 1 to 5, 1 for 0 to 5."""
-    level = lowest + (highest - lowest) / 3
-    return float(int(level)) if float(lowest).is_integer() and highest - lowest > 2 else level
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesRules:
     """The measures of a series, the mean first, and for each the scores per allowed false alarm."""
@@ -150,8 +144,10 @@ class MonitorConfig(MonitorSettings):
         min_rise = min(self.min_drop / FIVE_POINTS, 0.99)  # of a share, whose scale is one wide
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
         worse: Worse = "up" if metric in self.rising else "down"
-        # If a rise is worse, low scores are good.
-        watched = self.shares.get(metric, () if worse == "up" else (lowest_third(lowest, highest),))
+        # The lowest third, whole if the scale's ends are. If a rise is worse, low scores are good.
+        third = lowest + (highest - lowest) / 3
+        third = float(int(third)) if float(lowest).is_integer() and highest - lowest > 2 else third
+        watched = self.shares.get(metric, () if worse == "up" else (third,))
         if isinstance(watched, dict):
             numbers = {label: frozenset({one}) for label, one in self.label_numbers[metric].items()}
             shares = [
