@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from types import SimpleNamespace
@@ -21,38 +21,25 @@ from tests.streams.worker.serving import idle_worker
 LATE = STUCK_AGENT_SECONDS + 1
 
 
-@dataclass
-class _Loop:
-    last_turn: float | None = 0.0
-    assigned: bool = True
-    coordinator_answered: float | None = None
+def _loop(**parts: Any) -> SimpleNamespace:
+    return SimpleNamespace(**{"last_turn": 0.0, "assigned": True, "coordinator_answered": None} | parts)
 
 
-@dataclass
-class _Agent:
-    name: str = "judge-tone"
-    in_hand: int = 1
-    last_finished: float = 0.0
-    patience_seconds: float = 0.0
+def _agent(**parts: Any) -> SimpleNamespace:
+    idle = {"name": "judge-tone", "in_hand": 1, "last_finished": 0.0, "patience_seconds": 0.0}
+    return SimpleNamespace(**idle | parts)
 
 
 def _health(
-    *,
-    now: float,
-    loop: _Loop | None = None,
-    agent: _Agent | None = None,
-    judge: str | None = None,
-    broker: Sequence[str] = (),
-    deferred: str | None = None,
-    endpoints: Sequence[EndpointState] = (),
+    *, now: float, loop: Any = None, agent: Any = None, broker: Sequence[str] = (), **parts: Any
 ) -> Health:
     worker = idle_worker(
         loop=lambda: loop,
         pipelines=[] if agent is None else [agent],
-        judge_trouble=judge,
+        judge_trouble=parts.pop("judge", None),
         broker_troubles=lambda: list(broker),
-        spending=SimpleNamespace(deferring=deferred),
-        endpoints=endpoints,
+        spending=SimpleNamespace(deferring=parts.pop("deferred", None)),
+        **parts,
     )
     return Health(worker, now=lambda: now)
 
@@ -66,7 +53,7 @@ def test_an_unwell_endpoint_and_a_changed_model_are_notes() -> None:
         changed,
         replace(changed, name="old", model_changed_at=moment - 2 * TOLD_FOR),
     ]
-    report = _health(now=10, loop=_Loop(last_turn=10), endpoints=endpoints).ready()
+    report = _health(now=10, loop=_loop(last_turn=10), endpoints=endpoints).ready()
     assert report.ok
     unwell, moved = report.notes
     assert unwell == (
@@ -78,23 +65,23 @@ def test_an_unwell_endpoint_and_a_changed_model_are_notes() -> None:
 @pytest.mark.parametrize(
     ("now", "parts", "alive"),
     [
-        (STUCK_LOOP_SECONDS, {"loop": _Loop()}, True),
-        (STUCK_LOOP_SECONDS + 5, {"loop": _Loop()}, False),
+        (STUCK_LOOP_SECONDS, {"loop": _loop()}, True),
+        (STUCK_LOOP_SECONDS + 5, {"loop": _loop()}, False),
         # Before the first assignment a restart would not help.
         (10_000, {"loop": None}, True),
-        (10_000, {"loop": _Loop(last_turn=None)}, True),
-        (LATE, {"agent": _Agent()}, False),
-        (LATE, {"agent": _Agent(in_hand=0)}, True),
-        (LATE, {"agent": _Agent(patience_seconds=2)}, True),
-        (LATE + 2, {"agent": _Agent(patience_seconds=2)}, False),
-        (LATE, {"agent": _Agent(), "judge": "connection refused"}, True),
-        (LATE, {"agent": _Agent(), "broker": ["writing fails"]}, True),
-        (LATE, {"agent": _Agent(), "deferred": "the budget is spent"}, True),
-        (LATE, {"agent": _Agent(last_finished=STUCK_AGENT_SECONDS)}, True),
+        (10_000, {"loop": _loop(last_turn=None)}, True),
+        (LATE, {"agent": _agent()}, False),
+        (LATE, {"agent": _agent(in_hand=0)}, True),
+        (LATE, {"agent": _agent(patience_seconds=2)}, True),
+        (LATE + 2, {"agent": _agent(patience_seconds=2)}, False),
+        (LATE, {"agent": _agent(), "judge": "connection refused"}, True),
+        (LATE, {"agent": _agent(), "broker": ["writing fails"]}, True),
+        (LATE, {"agent": _agent(), "deferred": "the budget is spent"}, True),
+        (LATE, {"agent": _agent(last_finished=STUCK_AGENT_SECONDS)}, True),
     ],
 )
 def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], alive: bool) -> None:
-    report = _health(now=now, **{"loop": _Loop(last_turn=now), **parts}).alive()
+    report = _health(now=now, **{"loop": _loop(last_turn=now), **parts}).alive()
     assert report.ok is alive
     if not alive and "agent" not in parts:
         assert report.reasons == ("the delivery loop has not run for 65 s",)
@@ -106,7 +93,7 @@ def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], al
         (1, {}, (), ()),
         (
             1,
-            {"loop": _Loop(assigned=False), "judge": "connection refused", "broker": ["writing fails"]},
+            {"loop": _loop(assigned=False), "judge": "connection refused", "broker": ["writing fails"]},
             (
                 "stopping",
                 "no partitions assigned yet (joining or rebalancing)",
@@ -116,17 +103,17 @@ def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], al
             (),
         ),
         (1, {"deferred": "the budget is spent"}, (), ("the budget is spent",)),
-        (112, {"loop": _Loop(coordinator_answered=100.0)}, (), ()),
+        (112, {"loop": _loop(coordinator_answered=100.0)}, (), ()),
         (
             113,
-            {"loop": _Loop(coordinator_answered=100.0)},
+            {"loop": _loop(coordinator_answered=100.0)},
             ("the broker is unavailable: the group coordinator has not answered for 13 s",),
             (),
         ),
         # In a rebalance a late response is no trouble.
         (
             40,
-            {"loop": _Loop(assigned=False, coordinator_answered=0.0)},
+            {"loop": _loop(assigned=False, coordinator_answered=0.0)},
             ("no partitions assigned yet (joining or rebalancing)",),
             (),
         ),
@@ -135,7 +122,7 @@ def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], al
 def test_readiness_names_every_reason(
     now: float, parts: dict[str, Any], reasons: tuple[str, ...], notes: tuple[str, ...]
 ) -> None:
-    health = _health(now=now, **{"loop": _Loop(), **parts})
+    health = _health(now=now, **{"loop": _loop(), **parts})
     health.stopping = "stopping" in reasons
     report = health.ready()
     assert (report.ok, report.reasons, report.notes) == (not reasons, reasons, notes)
