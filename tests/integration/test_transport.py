@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import RebalanceInProgressError
 from faust.types import TP
 
@@ -294,30 +293,3 @@ async def test_a_new_group_passes_over_the_backlog_alone(bench: Bench) -> None:
     async with bench.app(_plan(bench, "latest")) as (_, hands):
         await until(lambda: len(hands.taken) == 2, "the records that came meanwhile")
         assert hands.places == [(0, 4), (0, 5)]
-
-
-async def test_a_partition_that_is_added_is_no_backlog(bench: Bench) -> None:
-    """An added partition is read from its start; the group has committed on partition 0 alone."""
-    await bench.produce(2, partition=1)
-    async with AIOKafkaConsumer(
-        bootstrap_servers=bench.kafka.bootstrap_servers,
-        group_id=bench.kafka.group_id,
-        enable_auto_commit=False,
-    ) as consumer:
-        consumer.assign([TopicPartition(bench.topic, 0)])
-        await consumer.commit({TopicPartition(bench.topic, 0): 0})
-    async with bench.app(_plan(bench, "latest")) as (_, hands):
-        await until(lambda: len(hands.taken) == 2, "both records of the added partition")
-        assert hands.places == [(1, 0), (1, 1)]
-
-
-async def test_a_new_group_starts_at_a_time(bench: Bench) -> None:
-    """A start time 2.5 hours ago skips the record of 3 hours ago and reads those of 2 and 1."""
-    now = datetime.now(UTC)
-    async with AIOKafkaProducer(bootstrap_servers=bench.kafka.bootstrap_servers) as producer:
-        for hours in (3, 2, 1):
-            moment = round((now - timedelta(hours=hours)).timestamp() * 1000)
-            await producer.send_and_wait(bench.topic, b"v", partition=0, timestamp_ms=moment)
-    async with bench.app(_plan(bench, now - timedelta(hours=2.5))) as (_, hands):
-        await until(lambda: len(hands.taken) == 2, "the records since then")
-        assert hands.places == [(0, 1), (0, 2)]

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import threading
+import time
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
@@ -13,13 +14,14 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndTimestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka import consumer_thread
 from streams.kafka.delivery import OffsetBook
-from streams.kafka.offsets import CHECKS, Bounds, confirmed_bounds, decide, first_offsets
+from streams.kafka.offsets import CHECKS, Bounds, Start, confirmed_bounds, decide, first_offsets
 from streams.kafka.reader import TopicBatch, TopicReader, stop_consumer
 from streams.settings.broker import KafkaSettings
 from streams.settings.outputs import TelemetrySettings
@@ -122,13 +124,13 @@ async def test_an_offset_is_out_of_range_after_equal_answers(
 
 
 class _Group:
-    """A group without committed offsets on a topic whose partition 0 ends at 7 and 1 at 9."""
+    """Partition 0 ends at 7 and 1 at 9; offset 4 is the first since any time; on "known" 0 is committed."""
 
     def partitions_for_topic(self, _: str) -> set[int]:
         return {0, 1}
 
-    async def committed(self, _: TopicPartition) -> None:
-        return None
+    async def committed(self, place: TopicPartition) -> int | None:
+        return 0 if place.topic == "known" and place.partition == 0 else None
 
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: 7 + 2 * place.partition for place in places}
@@ -136,16 +138,31 @@ class _Group:
     async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(places, 0)
 
+    async def offsets_for_times(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
+        asked.extend(times.values())
+        return dict.fromkeys(times, OffsetAndTimestamp(4, 0))
 
-async def test_the_log_has_the_start_offsets_of_a_new_group() -> None:
+
+asked: list[int] = []
+
+
+async def test_where_a_group_without_offsets_starts() -> None:
+    """A topic of which it has committed another partition has an added one: it is read since an hour ago."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings(), stream)
-    places = [TopicPartition(*place) for place in (("qa.events", 1), ("qa.events", 0), ("x", 0))]
-    assert set((await first_offsets(_Group(), places, {"qa.events": "latest"})).values()) == {0, 7, 9}
-    (line,) = stream.getvalue().splitlines()
-    told = json.loads(line)
-    assert told["event"] == "the group has no offsets on this topic and starts at kafka.start"
-    assert (told["topic"], told["start"], told["offsets"]) == ("qa.events", "latest", {"0": 7, "1": 9})
+    topics = [("qa.events", 1), ("qa.events", 0), ("x", 0), ("since", 1), ("known", 1)]
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    starts: dict[str, Start] = {"qa.events": "latest", "since": since, "known": "latest"}
+    found = await first_offsets(_Group(), [TopicPartition(*place) for place in topics], starts)
+    assert [found[TopicPartition(*place)] for place in topics] == [9, 7, 0, 4, 4]
+    added, at_since = asked
+    assert at_since == since.timestamp() * 1000
+    assert added / 1000 == pytest.approx(time.time() - 3_600, abs=60)
+    told = {line["topic"]: line for line in map(json.loads, stream.getvalue().splitlines())}
+    assert told.keys() == starts.keys()
+    line = told["qa.events"]
+    assert line["event"] == "the group has no offsets on this topic and starts at kafka.start"
+    assert (line["start"], line["offsets"]) == ("latest", {"0": 7, "1": 9})
 
 
 class _Hanging:
