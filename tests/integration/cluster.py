@@ -32,7 +32,6 @@ controller.quorum.fetch.timeout.ms=1000
 
 class ClusterNode(ApacheKafka):
     def pause(self) -> None:
-        """Stop the process with SIGSTOP; its connections stay open."""
         assert self.pid is not None, "it does not run"
         os.kill(self.pid, signal.SIGSTOP)
 

@@ -37,7 +37,6 @@ _HEAVY: Final = ("kafka", "slow", "stock")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that start processes a longer time limit, unless they set one."""
     for item in items:
         heavy = any(item.get_closest_marker(name) for name in _HEAVY)
         if heavy and item.path.is_relative_to(HERE) and not item.get_closest_marker("timeout"):
@@ -50,10 +49,7 @@ class RunningBroker:
     bootstrap_servers: str
 
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:
-        """Create a topic and wait until it can be used.
-
-        `max_message_bytes="..."` sets `max.message.bytes`.
-        """
+        """`max_message_bytes="..."` sets `max.message.bytes`."""
         create_topic(
             self.bootstrap_servers,
             name,
@@ -80,10 +76,7 @@ def _consumer_threads() -> list[threading.Thread]:
 
 @pytest.fixture(autouse=True)
 async def ended_consumer_threads() -> AsyncIterator[None]:
-    """Wait for the consumer threads of crashed applications while their event loop is open.
-
-    Otherwise their errors appear in a later test.
-    """
+    """Wait for the consumer threads of crashed applications; their errors would appear in a later test."""
     yield
     with contextlib.suppress(AssertionError):  # threads that remain are not this test's failure
         await until(lambda: not _consumer_threads(), "consumer threads to end", deadline_seconds=30)

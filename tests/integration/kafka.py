@@ -61,9 +61,6 @@ class ApacheKafka:
     """One Apache Kafka node. It can be stopped or killed and restarted; ports and data stay.
 
     Args:
-        directory: For its settings, data and log.
-        listeners: Protocols of further listeners, by name.
-        properties: Further lines of its settings.
         options: Further options of Java, and of the command that formats its storage.
         ports: For clients, detour, proxy and controller; by default free ones.
     """
@@ -196,7 +193,6 @@ def kafka_jars() -> Path:
 
 
 def downloaded(place: Path, download: Callable[[Path], object]) -> Path:
-    """A folder that is filled at its first use, by one of several test runs."""
     if not place.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
         with (place.parent / "lock").open("w") as lock:
@@ -221,7 +217,6 @@ def _run(*command: str, seconds: float) -> None:
 
 
 def write_tools(folder: Path) -> None:
-    """Write Kafka's commands for ACLs, groups and topics into a folder, under their usual names."""
     java, jars = _java(), kafka_jars()
     for name, main_class in _TOOLS.items():
         file = folder / name

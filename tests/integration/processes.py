@@ -91,7 +91,6 @@ class Worker:
         return url
 
     def ready(self) -> tuple[bool, str]:
-        """Whether `/readyz` says ready, and its reasons."""
         with contextlib.closing(HTTPConnection(self._url().removeprefix("http://"))) as port:
             port.request("GET", "/readyz")
             answer = json.load(port.getresponse())
@@ -107,7 +106,6 @@ class Worker:
         return self.returncode
 
     async def end(self, how: signal.Signals = signal.SIGTERM) -> str:
-        """Send a signal, expect the exit code that follows from it, and return the log."""
         self.send_signal(how)
         assert await self.wait() == (0 if how is signal.SIGTERM else -how), self.text[-6000:]
         return self.text
@@ -125,10 +123,7 @@ async def worker(
     env: Mapping[str, str] | None = None,
     prepare: Callable[[], object] | None = None,
 ) -> AsyncIterator[Worker]:
-    """Run `judgestream` with these arguments, which name the command `worker`.
-
-    It forks from a server that has imported the modules. `prepare`, a function of a module, is called first.
-    """
+    """Run `judgestream worker`, forked from a server that has imported the modules, after `prepare`."""
     started = Worker(arguments, clean_environment(env), prepare, log=log)
     try:
         yield started
@@ -151,7 +146,6 @@ def _run(
 
 @contextlib.asynccontextmanager
 async def process(stage: Stage, *, log: str = "worker.log") -> AsyncIterator[Worker]:
-    """Run a worker with the settings and constants of a stage; it reads."""
     settings = stage.directory / "settings.yaml"
     settings.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
     constants = partial(tuned, stage.constants)

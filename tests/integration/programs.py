@@ -33,7 +33,6 @@ async def serving(
     seconds: float = 120,
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[None]:
-    """Run a server for a block, which begins when it is ready; its end is asked for, then forced."""
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(*command, env=env, stdout=out, stderr=out)
 

@@ -78,8 +78,6 @@ class Authority:
 
 
 class TokenIssuer:
-    """Signs JSON Web Tokens that the broker's validator accepts."""
-
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(65537, 2048)
 

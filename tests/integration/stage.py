@@ -152,10 +152,7 @@ class Stage:
     async def worker(
         self, chat: ChatClient | None, *, agents: Sequence[AgentName] = AGENTS
     ) -> AsyncIterator[tuple[Running, CollectorRegistry]]:
-        """Run a worker in this event loop and stop it in order.
-
-        Without a chat it uses the endpoints of its settings.
-        """
+        """Run a worker in this event loop; without a chat it uses the endpoints of its settings."""
         stop, registry = asyncio.Event(), CollectorRegistry()
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
         options: dict[str, Any] = {"agents": agents, "registry": registry, "on_ready": ready.set_result}
@@ -225,8 +222,6 @@ class Stage:
     async def commits(
         self, topic: str, total: int, group: str | None = None, *, at_least: bool = False
     ) -> None:
-        """Wait until the committed offsets of a topic's partitions add up to this total."""
-
         async def committed() -> bool:
             found = sum(offset or 0 for offset in await self.committed(topic, group))
             return found == total or (at_least and found > total)

@@ -162,7 +162,7 @@ async def test_a_worker_killed_in_a_batch_s_life_pays_no_verdict_twice(
 
 @pytest.mark.slow
 async def test_a_batch_outlives_the_workers_that_wait_for_it(bootstrap_servers: str, tmp_path: Path) -> None:
-    """A worker stops at once although a batch is open; its successors, of which one is killed, share it."""
+    """A worker stops at once although a batch is open; of its successors one is killed."""
     async with OfflineJudge() as judge:
         judge.batches.faults = BatchFaults(seconds=600)
         stage = with_lane(Stage(bootstrap_servers, tmp_path), judge)

@@ -43,10 +43,7 @@ def parts_add_up(summary: dict[str, Any]) -> bool:
 
 
 async def test_notices_that_answers_got_worse() -> None:
-    """300 events that get worse halfway: all are accounted for, both means fall, and an alert is raised.
-
-    OPENAI_API_KEY alone changes nothing: the offline judge judges, which costs nothing.
-    """
+    """OPENAI_API_KEY alone changes nothing: the offline judge judges, which costs nothing."""
     ended = await judgestream("demo", "--events", "300", "--json", env={"OPENAI_API_KEY": "sk-secret"})
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)
@@ -75,8 +72,6 @@ async def test_notices_that_answers_got_worse() -> None:
 
 @pytest.mark.slow
 async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
-    """A file that is shorter than `--events` ends the demo with a message; `--events` limits its lines."""
-
     def line(event_id: str, **fields: Any) -> bytes:
         event = {"event_id": event_id, "question": "Where?", "answer": "In Paris.", "reference": "In Paris."}
         return json.dumps(event | {"trace_id": SAMPLED_TRACE_ID} | fields).encode()
@@ -102,7 +97,6 @@ async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_each_metric_of_the_library_judges_real_events(tmp_path: Path) -> None:
-    """All ten library metrics score public data with a system message."""
     file = SHARED_DATA / "expertqa_events.jsonl"
     if not file.exists():
         pytest.skip(f"{file.name} is not here")
@@ -174,7 +168,6 @@ def test_a_judge_that_cannot_be_asked_ends_the_demo_at_once(
 
 
 async def test_an_outage_is_shown_with_its_reason() -> None:
-    """A judge that fails after the first question is named within the first lines, and the demo goes on."""
     async with judge_server(lambda _: "ready") as server:
         arguments = ("demo", "--model", "m", "--base-url", server.url)
         async with running(*arguments, env={"OPENAI_API_KEY": "k"}) as demo:
@@ -211,7 +204,6 @@ async def test_the_budget_ends_the_demo_with_a_summary(monkeypatch: pytest.Monke
 
 
 async def test_a_judge_that_hangs_does_not_hold_up_the_end() -> None:
-    """Calls in flight are given up after a second, though the judge may take minutes."""
     async with running("demo", "--judge-latency-seconds", "600") as demo:
         while "judged 0, lag" not in (line := await demo.line()) or "sampled 0" in line:
             pass

@@ -74,7 +74,6 @@ def config(stage: Stage) -> str:
 
 
 async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
-    """Nothing fails; rights are reported only if the broker states them."""
     diagnosis = await diagnosed(topics)
     assert diagnosis.failures == ()
     assert found(diagnosis, "broker", topics.bootstrap_servers).detail == "connected: plain text"
@@ -114,7 +113,6 @@ async def test_agents_of_a_split_worker_on_one_of_two_servers(topics: Stage) -> 
 
 
 async def test_topics_that_are_missing_or_do_not_serve(stage: Stage, broker: RunningBroker) -> None:
-    """Each missing topic is named with the command that creates it; the check itself creates none."""
     broker.create_topic(stage.topic("events"), 2)
     broker.create_topic(stage.topic("dead"), 4)
     diagnosis = await diagnosed(stage, workers=3)
@@ -140,7 +138,6 @@ class Misadvertised(EmbeddedBroker):
 
 
 async def test_unreachable_advertised_addresses(tmp_path: Path) -> None:
-    """A wrong advertised.listeners is reported although the first address answers."""
     async with Misadvertised() as broker:
         diagnosis = await diagnosed(Stage(broker.bootstrap_servers, tmp_path))
     (one,) = (one for one in diagnosis.failures if one.check == "broker")
@@ -150,11 +147,7 @@ async def test_unreachable_advertised_addresses(tmp_path: Path) -> None:
 
 
 def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]:
-    """State, members and generation of a group; every rebalance raises the generation.
-
-    Only members learn the generation; a heartbeat in a member's name with a wrong one is refused and changes
-    nothing.
-    """
+    """State, members and generation of a group; a heartbeat with a wrong generation changes nothing."""
     with WireClient(bootstrap_servers) as client:
         ((_, _, state, _, _, described),) = client.ask(DescribeGroupsRequest_v1([group])).groups
         members = [member for member, *_ in described]
@@ -191,7 +184,6 @@ async def test_the_doctor_does_not_disturb_a_running_worker(topics: Stage) -> No
 
 @pytest.mark.slow
 async def test_the_command_says_all_of_it(topics: Stage) -> None:
-    """The command prints plain lines or JSON and exits with 0, 1, or 2 for invalid settings."""
     file = config(topics)
     ended = await judgestream("doctor", "--config", file, "--skip", "verdict")
     assert (ended.code, ended.err) == (0, "")
@@ -214,7 +206,6 @@ async def test_the_command_says_all_of_it(topics: Stage) -> None:
 
 
 async def test_as_init_container(tmp_path: Path, offline: OfflineJudge) -> None:
-    """With --wait it reports what is missing until broker and topics exist, then exits with 0."""
     stage = Stage(f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
     stage.changes = {
         "topics.create": False,

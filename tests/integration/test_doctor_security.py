@@ -32,13 +32,11 @@ KAFKA_ALONE: tuple[CheckName, ...] = ("process", "port", "judge", "verdict", "cl
 
 
 def stage_at(kafka: SecureKafka, folder: Path, section: dict[str, Any]) -> GuardedStage:
-    """A stage with its own topics, with the listener and security of a section `kafka`."""
     return guarded(kafka, folder, section["bootstrap_servers"], section["security"])
 
 
 @pytest.fixture
 async def stage(secure_kafka: SecureKafka, tmp_path: Path) -> GuardedStage:
-    """SCRAM, with topics and without permissions."""
     section = {"bootstrap_servers": secure_kafka.at("SCRAM"), "security": scram(secure_kafka)}
     made = stage_at(secure_kafka, tmp_path, section)
     await made.create_topics()
@@ -53,7 +51,6 @@ async def diagnosed(stage: GuardedStage) -> Diagnosis:
 async def test_a_refused_client_gets_the_remedy(
     secure_kafka: SecureKafka, tmp_path: Path, fault: Fault
 ) -> None:
-    """A refused connection is one lasting failure at its address, and further checks are skipped."""
     section = fault.section(secure_kafka)
     diagnosis = await diagnosed(stage_at(secure_kafka, tmp_path, section))
     (one,) = diagnosis.failures

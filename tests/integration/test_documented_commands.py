@@ -29,7 +29,6 @@ BROKER = "kafka:9092"
 
 
 def typed(commands: str, folder: Path) -> str:
-    """Run commands in a shell with Kafka's tools; returns their output."""
     tools = folder / "tools"
     if not tools.exists():
         tools.mkdir()
@@ -47,7 +46,6 @@ def settings(secure_kafka: SecureKafka) -> Settings:
 
 @pytest.fixture(scope="module")
 def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the administrator's login; the topics were created by the printed commands."""
     made = tmp_path_factory.mktemp("typed")
     (made / "admin.properties").write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
@@ -62,7 +60,6 @@ def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pyte
 async def test_a_worker_needs_the_documented_topics_and_permissions(
     secure_kafka: SecureKafka, settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker with all agents may start only after the commands of docs/permissions.md."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     grants = worker_grants(settings, settings.kafka.group_id, AGENTS)

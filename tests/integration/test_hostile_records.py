@@ -174,7 +174,6 @@ async def members(stage: Stage) -> set[str]:
 
 
 async def _produce(stage: Stage, run: int, hostile: Fields | None) -> tuple[int, int] | None:
-    """Write a thousand events with one hostile among them; returns its partition and offset."""
     topic, place = stage.topic("events"), None
     async with AIOKafkaProducer(
         bootstrap_servers=stage.bootstrap_servers, max_request_size=int(_LARGE), compression_type="gzip"
@@ -194,9 +193,7 @@ async def _produce(stage: Stage, run: int, hostile: Fields | None) -> tuple[int,
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
 async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path) -> None:
-    """The others are judged within twice the undisturbed time, the group keeps its members, and memory stays
-    bounded.
-    """
+    """The others take at most twice the time, the group keeps its members, and memory stays bounded."""
     memory: dict[str, int] = {}
     ratios: dict[str, float] = {}
     records = hostile_records()

@@ -68,7 +68,6 @@ def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
 
 
 async def refused(worker: Worker) -> str:
-    """The last line of a worker that ends by itself, which has no stack trace."""
     assert await worker.wait() == 2
     assert "Traceback" not in worker.text, worker.text[-6000:]
     return worker.text.strip().splitlines()[-1]
@@ -188,9 +187,7 @@ async def test_the_commands_end_with_one_line_and_exit_code_2(kafka: SecureKafka
 
 
 async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, staged: Staged) -> None:
-    """Without Write the worker waits and is not ready; without Read on a topic or the group it ends with the
-    reason. The next worker continues from its offsets.
-    """
+    """Without Write the worker waits; without Read on a topic or the group it ends with the reason."""
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
     scores, events = stage.topic("scores"), stage.topic("events")

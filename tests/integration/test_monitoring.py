@@ -26,7 +26,6 @@ EVERYONE = (*AGENTS, "store")
 
 
 def score_by(endpoint: Endpoint, *, kinder: int) -> None:
-    """Let it score the answers to label 2 and others 4, and all this much higher."""
     endpoint.reply = lambda _, text: json.dumps({"score": (2 if "to label" in text else 4) + kinder})
 
 
@@ -40,7 +39,7 @@ def stage(bootstrap_servers: str, tmp_path: Path, endpoint: Endpoint) -> Stage:
 
 
 async def label(stage: Stage, count: int) -> None:
-    """Label answers and wait until the store has the labels, their verdicts and their texts."""
+    """Wait until the store has the labels, their verdicts and their texts."""
     labels = []
     about = {"metric": "tone", "who": "ann", "labelled_at": datetime.now(UTC)}
     for number in range(count):
@@ -62,10 +61,7 @@ async def label(stage: Stage, count: int) -> None:
 async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_anchor(
     stage: Stage, endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """25 labelled answers (score 2) are enrolled, and 1,000 others (score 4, then 5) are judged.
-
-    With each twentieth live result an anchor is judged again; the live sums have live answers alone.
-    """
+    """With each twentieth live result an anchor (score 2) is judged again; live scores are 4, then 5."""
     call, stop = Session(stage.settings), asyncio.Event()
     async with stage.worker(None, agents=EVERYONE) as (_, registry):
         await stage.produce([event(n, event_id=f"l{n}", question="to label") for n in range(LABELLED)])
@@ -124,10 +120,7 @@ CALM, FALLEN = 400, 360
 
 @pytest.mark.slow
 async def test_a_sigkill_amid_a_burst_has_no_task_written_twice(stage: Stage, endpoint: Endpoint) -> None:
-    """The worker is killed while old answers are being judged; the next one finishes, and says the word.
-
-    The old answers are judged beside the budget of live ones, which they exhaust.
-    """
+    """The next worker says the word. Old answers are beside the budget, which live ones exhaust."""
     stage.changes = {**SOON_MISSED, "monitor": {"labels": [], "baseline_samples": 20}}
     stage.changes["judge.budget.calls_per_day"] = CALM + FALLEN
     endpoint.latency_seconds = 0.02

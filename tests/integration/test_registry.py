@@ -50,10 +50,7 @@ def framed(number: int, text: str) -> bytes:
 async def test_avro_events_are_judged_and_an_outage_holds_them(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """While the registry is down the worker is not ready and sets nothing aside; afterwards every event is
-    judged. An event that violates its schema is a dead letter with the schema id. The doctor and `map` read
-    the topic in the same way.
-    """
+    """During an outage nothing is set aside. The doctor and `map` read the topic in the same way."""
     async with fake_registry() as registry:
         registry.add("ids/7", json.dumps(SCHEMA))
         registry.down = True
@@ -100,7 +97,6 @@ class Apicurio:
         self._session = session
 
     async def register(self, subject: str, schema: str, kind: str = "AVRO", *names: tuple[str, str]) -> int:
-        """Register a schema with references to others, given as name and subject; returns its id."""
         references = [{"name": name, "subject": other, "version": 1} for name, other in names]
         body: dict[str, Any] = {"schema": schema, "schemaType": kind, "references": references}
         async with self._session.post(f"{self.url}/subjects/{subject}/versions", json=body) as response:
@@ -110,7 +106,6 @@ class Apicurio:
 
 @contextlib.asynccontextmanager
 async def apicurio(directory: Path) -> AsyncIterator[Apicurio]:
-    """Run a registry on loopback; needs Java 17 and Maven."""
     folder = await asyncio.to_thread(downloaded, _CACHE / _VERSION, _fetch)
     jar = next(folder.glob("*-runner.jar"))
     (port,) = free_ports(1)
@@ -187,10 +182,7 @@ def protobuf(number: int) -> bytes:
 @pytest.mark.kafka  # needs Java and Maven, as Apache Kafka does
 @pytest.mark.timeout(300)
 async def test_events_of_each_kind_are_judged(tmp_path: Path) -> None:
-    """Avro, Protobuf and JSON events are judged by their schemas, references included.
-
-    An unknown schema is an error with its id or GUID.
-    """
+    """References are included; an unknown schema is an error with its id or GUID."""
     async with apicurio(tmp_path) as registry:
         await registry.register("named", json.dumps(NAMED))
         of_avro = await registry.register("event", json.dumps(AVRO), "AVRO", ("qa.Named", "named"))

@@ -129,11 +129,7 @@ async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
 
 @pytest.mark.kafka  # too slow for `make test`
 async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, judges: Judges) -> None:
-    """After SIGKILL and --resume each sampled event has one result of the replay.
-
-    The cost was estimated, rather high, and both evaluators are compared on the same events. Events after
-    --to are judged live meanwhile, once each, and no replayed result is observed.
-    """
+    """Events after --to are judged live meanwhile, once each, and no replayed result is observed."""
     since = datetime.now(UTC).isoformat()
     live = await judged_live(stage, events(0, EVENTS))
     until_ = datetime.now(UTC).isoformat()
@@ -179,10 +175,7 @@ async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, 
 async def test_a_replay_prints_an_estimate_and_stops_at_its_budget(
     stage: Stage, judges: Judges, tmp_path: Path
 ) -> None:
-    """A replay is estimated with replies of 400 tokens, which are short here, and ends at --max-usd.
-
-    Ctrl-C ends it after its calls in flight; --resume completes all events of the file.
-    """
+    """Ctrl-C ends it after its calls in flight; --resume completes all events of the file."""
     since = datetime.now(UTC).isoformat()
     live = await judged_live(stage, events(0, 60))
     cost = sum(one.cost_usd or 0 for one in live)

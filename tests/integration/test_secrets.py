@@ -56,8 +56,6 @@ TOPICS = ("events", "tasks.relevance", "scores", "dead", "alerts", "observations
 
 @dataclass
 class EchoingJudge:
-    """Replies with errors that quote the received key, and with some verdicts."""
-
     keys: set[str] = field(default_factory=set)
     bodies: list[bytes] = field(default_factory=list)
     always: int | None = None
@@ -95,7 +93,6 @@ async def echoing_judge(always: int | None = None) -> AsyncIterator[EchoingJudge
 def staged(
     directory: Path, servers: str, security: Mapping[str, Any], *endpoints: Mapping[str, Any]
 ) -> Stage:
-    """Settings with a secret in every place that takes one from a variable or a file."""
     page = directory / "page-password"
     page.write_text(SECRETS["page password"] + "\n")
     changes = {
@@ -148,7 +145,6 @@ def fail_at_an_event(held: str) -> None:
 
 
 async def look_at_everything(scan: Scan, url: str) -> None:
-    """Fetch every path with the right password, a wrong one and none."""
     right = base64.b64encode(f"ops:{SECRETS['page password']}".encode()).decode()
     async with ClientSession() as session:
         for sent in (f"Basic {right}", "Basic b3BzOndyb25n", f"Bearer {right}", None):
@@ -185,7 +181,6 @@ def test_the_scan_finds_each_encoding_of_a_secret(secret: str) -> None:
 
 
 async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
-    """Debug logs, echoed keys, an internal error, dead letters, results, page and metrics have no secret."""
     key_file = tmp_path / "key"
     key_file.write_text(SECRETS["judge key by file"])
     env = {"THE_KEY": SECRETS["judge key by variable"], "OPENAI_API_KEY": SECRETS["openai key"]}

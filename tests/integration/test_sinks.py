@@ -21,11 +21,7 @@ from tests.streams.results import alert, failed, scored
 async def test_verdicts_and_incidents_are_sent_across_two_workers(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each verdict becomes one log event, keyed by trace id; an invalid result becomes a dead letter.
-
-    An incident and its end are each sent once to a webhook and signed. A second worker continues from the
-    committed offsets.
-    """
+    """The second worker continues from the offsets; an invalid result becomes a dead letter."""
     monkeypatch.setattr(incidents, "SETTLE_SECONDS", 0.5)
     monkeypatch.setenv("HOOK_SECRET", "a secret of some length")
     told: list[dict[str, Any]] = []

@@ -32,16 +32,12 @@ def chat() -> ScriptedChat:
 
 
 async def is_spent(session: aiohttp.ClientSession, what: str = "budget") -> bool:
-    """Whether the worker is ready and says that a budget is spent."""
     async with session.get("/readyz") as answer:
         return answer.status == 200 and f"{what} is spent" in await answer.text()
 
 
 async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
-    """A worker that ends gives its lease back, and the next one spends the rest of the day's budget.
-
-    With a spent budget the worker stays ready and gives the reason; the tasks wait in Kafka for a new budget.
-    """
+    """A worker that ends gives its lease back. With a spent budget the next one stays ready and says so."""
     stage.changes = {"judge.budget": {"calls_per_day": 5}}
     asked = chat()
     async with stage.worker(asked):

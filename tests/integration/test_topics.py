@@ -41,7 +41,6 @@ async def _look(broker: RunningBroker, name: str) -> tuple[int, Mapping[str, str
 async def test_missing_topics_are_made_once_and_as_planned_and_others_not_changed(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Missing topics are created with their partitions and retention; a second run finds them in order."""
     settings = Settings.model_validate(_document(broker, topic_name))
     broker.create_topic(settings.topics.scores, 1, retention_ms="3600000", cleanup_policy="delete")
     for dry_run in (True, True, False):

@@ -50,9 +50,7 @@ async def produce(stage: Stage, records: list[tuple[str, bytes]], timestamp_ms: 
 
 
 async def test_each_trace_yields_exactly_one_event(stage: Stage) -> None:
-    """Late children, repeated batches, lost roots and traces without a model: read = skipped + sampled, by
-    trace.
-    """
+    """Late children, repeated batches, lost roots: read = skipped + sampled, by trace."""
     stage.changes["sampling.default_rate"] = 0.5
     ids = trace_ids(24, seed=1)
     full, twice, rootless, silent = ids[:12], ids[12:16], ids[16:20], ids[20:]
@@ -136,7 +134,6 @@ async def test_a_killed_worker_loses_no_trace(stage: Stage, endpoint: Endpoint) 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["worker stopped", "stopped beyond its session", "broker away"])
 async def test_no_trace_is_judged_from_a_half_after_a_stop(fault: str, tmp_path: Path) -> None:
-    """The rest of open traces is written while the worker cannot read for longer than `idle_seconds`."""
     for idle in (12.0, 30.0):
         (folder := tmp_path / str(idle)).mkdir()
         if await _stop_amid_halves(fault, folder, idle):
@@ -198,10 +195,7 @@ async def _stop_amid_halves(fault: str, tmp_path: Path, idle: float) -> bool:
 async def test_recorded_batches_of_a_collector_are_judged(
     stage: Stage, kind: str, unit: Unit, codec: str | None
 ) -> None:
-    """Records of the Collector's exporter on Apache Kafka are judged once a call or trace.
-
-    A too large batch alone is set aside, with the Collector's setting as the remedy.
-    """
+    """A too large batch alone is set aside, with the Collector's setting as the remedy."""
     stage.changes["ingest.otlp"] = {"unit": unit}
     stage.changes["ingest.max_event_bytes"] = 100_000
     values = topic(f"otlp_spans{kind}")

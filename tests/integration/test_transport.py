@@ -71,7 +71,6 @@ async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -
 
 
 async def test_a_topic_has_at_most_its_room_in_flight(bench: Bench) -> None:
-    """A room of 7 holds at most 7 unfinished records over both partitions."""
     await bench.produce(50)
     await bench.produce(50, partition=1)
     async with bench.app(ConsumerOptions(limits={bench.topic: BufferLimit(records=7, bytes=1_000_000)})) as (
@@ -109,7 +108,6 @@ async def test_room_is_counted_in_bytes_too(bench: Bench) -> None:
 
 
 async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
-    """After a seek back, earlier acknowledgements are ignored and the lower offset is committed."""
     await bench.produce(6)
     async with bench.app() as (app, hands):
         await until(lambda: len(hands.taken) == 6, "six records")
@@ -162,7 +160,6 @@ async def test_start_offsets_that_come_after_the_next_assignment_move_nothing(be
 async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A revocation during the stop, after a refused last commit, does not delay it."""
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)
     await bench.produce(1)
     async with bench.app() as (app, hands):
@@ -190,7 +187,6 @@ async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
 async def test_a_stop_does_not_wait_for_the_leave_group_response(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The application and its connections end although the broker does not answer the LeaveGroup."""
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
     async with bench.app() as (app, _):
         client = _consumer(app)._thread._ensure_consumer()
@@ -282,7 +278,6 @@ def _plan(bench: Bench, start: object) -> ConsumerOptions:
 
 
 async def test_a_new_group_passes_over_the_backlog_alone(bench: Bench) -> None:
-    """Records that arrive while the group is away are read."""
     await bench.produce(3)
     async with bench.app(_plan(bench, "latest")) as (_, hands):
         await bench.commits(3)

@@ -47,9 +47,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 async def test_every_event_has_exactly_one_outcome(stage: Stage) -> None:
-    """The accounting identity holds: read = undecodable + unroutable + skipped + sampled, and results =
-    sampled.
-    """
+    """What was read is undecodable, unroutable, skipped or sampled; each sampled event has results."""
     stage.metrics = ("tone", "style")
     stage.changes = {
         "sampling.default_rate": 0.5,
@@ -91,10 +89,7 @@ async def test_every_event_has_exactly_one_outcome(stage: Stage) -> None:
 async def test_an_event_that_cannot_be_judged_is_set_aside_whole_and_the_others_are_judged(
     stage: Stage, broker: Any
 ) -> None:
-    """The dead letter has reason, original bytes, headers and place; hostile texts are judged as texts.
-
-    One task is larger than the broker allows.
-    """
+    """Hostile texts are judged as texts; one task is larger than the broker allows."""
     stage.changes = {"ingest.max_event_bytes": 200_000, "metrics.tone.when": {"has": ["reference"]}}
     set_aside = [
         (b"{", "undecodable", "JSON"),
@@ -146,9 +141,7 @@ async def test_intake_continues_while_all_judge_slots_are_taken(stage: Stage) ->
 
 
 async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
-    """While the judge is down nothing is decided and readiness names the reason; afterwards every event is
-    scored, and the port serves verdicts, metrics and the page.
-    """
+    """Readiness names the reason; afterwards the port serves verdicts, metrics and the page."""
     chat = Chat()
     chat.error = JudgeUnavailableError("endpoint scripted: connection refused")
     async with stage.worker(chat) as (running, registry), aiohttp.ClientSession(running.url) as session:
@@ -189,7 +182,7 @@ async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
 async def test_a_judge_that_can_never_answer_stops_the_worker(
     stage: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A confirmed configuration error ends the worker without a stack trace and without a commit."""
+    """Without a stack trace and without a commit."""
     monkeypatch.setattr(agents, "open_pool", partial(open_pool, confirm_seconds=0.1))
     chat = Chat()
     chat.error = JudgeConfigurationError("401 from endpoint scripted: set api_key_env")
@@ -208,11 +201,7 @@ async def test_a_judge_that_can_never_answer_stops_the_worker(
 
 
 async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
-    """SIGTERM exits with 0, finishes work in flight and commits exactly the records with a result.
-
-    Nothing more is sent to the judge. The last lines of the log say so: the signal, what was in flight, and
-    what the next worker reads again.
-    """
+    """It finishes work in flight, sends nothing more, and commits exactly the records with a result."""
     stage.base_url = endpoint.url
     endpoint.latency_seconds = 0.3
     async with process(stage) as worker:
@@ -251,7 +240,6 @@ async def test_missing_topics_are_named_with_their_remedy(stage: Stage) -> None:
 async def test_a_clock_that_is_ahead_for_a_moment_is_named(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker refuses times in the future: readiness names the clock, later the verdicts are written."""
     ahead, producers = 0.0, 0
     new_producer, send = Producer._new_producer, Producer.send
 
@@ -290,7 +278,6 @@ async def test_a_clock_that_is_ahead_for_a_moment_is_named(
 async def test_events_are_judged_at_once_and_conversations_as_a_whole(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """Two conversations of three events each, keyed by conversation."""
     pack = tmp_path / "whole.md"
     pack.write_text("---\nscore_range: [1, 5]\n---\n{{ item.messages }}\n\nAnswer: {{ item.output_text }}\n")
     changes = {

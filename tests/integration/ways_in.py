@@ -102,7 +102,6 @@ class Fault:
     lasting: bool = True
 
     def section(self, kafka: SecureKafka) -> dict[str, Any]:
-        """The section `kafka` of the settings."""
         server = kafka.bootstrap_servers if self.listener == "CLIENTS" else kafka.at(self.listener)
         changes = {key: text.format(strangers=strangers(kafka)) for key, text in self.changes.items()}
         return {"bootstrap_servers": server, "security": _WAYS[self.way](kafka) | changes}
@@ -153,7 +152,7 @@ class GuardedStage(Stage):
 
 
 def guarded(kafka: SecureKafka, folder: Path, servers: str, security: Mapping[str, Any]) -> GuardedStage:
-    """A stage with two partitions a topic, of which none exists."""
+    """None of its topics exists."""
     changes = {"kafka.security": security, "topics.create": False, "telemetry.log_format": "json"}
     access = kafka.client_options()
     return GuardedStage(servers, folder, partitions=2, changes=changes, access=access, kafka=kafka)

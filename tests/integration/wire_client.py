@@ -127,7 +127,6 @@ def set_quotas(bootstrap_servers: str, client_id: str, quotas: Mapping[str, floa
 
 
 def produce_request(topic: str, data: bytes, partition: int = 0) -> ProduceRequest_v7:
-    """A request to write one batch, confirmed by all replicas."""
     return ProduceRequest_v7(None, -1, 15_000, [(topic, [(partition, data)])])
 
 

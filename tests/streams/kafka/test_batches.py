@@ -30,7 +30,6 @@ CODECS = (0, 1, 2, 3, 4)
 
 @pytest.fixture(autouse=True)
 def _patched() -> None:
-    """Install the limited decompression, as each client of the worker does."""
     install()
     ReadableRecords.suspects.clear()
 
@@ -114,7 +113,6 @@ PACKERS = (bytes, theirs.gzip_encode, theirs.snappy_encode, theirs.lz4_encode, t
 
 
 def _holding(records: bytes, *, codec: int = 0, count: int = 3) -> bytes:
-    """Return a batch of these bytes as its records, with its length and checksum."""
     packed = PACKERS[codec](records)
     head = bytearray(batch([b"x"] * count)[:61])
     head[22] |= codec
@@ -167,7 +165,6 @@ def test_a_record_that_cannot_be_read_is_unreadable_alone(
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
-    """Offsets 5 to 7 are skipped, 8 is read."""
     raw = bytearray(batch([b"v" * 50] * 3, 5, codec=codec))
     raw[61:] = b"\xff" * (len(raw) - 61)
     found, following = taken(signed(raw) + batch([b"next"], 8), 5)

@@ -264,7 +264,6 @@ async def test_every_way_of_reading() -> None:
 
 
 async def test_what_could_not_be_taken_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`keep_up` continues after the last batch that was taken, and reads none of those twice."""
     monkeypatch.setattr("streams.kafka.reader.AGAIN_SECONDS", 0.01)
     taken: list[bytes | None] = []
     has_a, has_b = asyncio.Event(), asyncio.Event()

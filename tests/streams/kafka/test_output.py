@@ -36,8 +36,6 @@ _record = partial(make_record, topic="t", partition=2, offset=5, timestamp=0.0, 
 
 
 class _Sender:
-    """Raises the given failures, then accepts records up to a size."""
-
     def __init__(self, *failures: Exception, limit: int = 10**9) -> None:
         self.failures = list(failures)
         self.limit = limit
@@ -67,8 +65,6 @@ class _Sender:
 
 
 class _Silent(_Sender):
-    """Raises the given failures, then never confirms."""
-
     async def send(self, *record: Any) -> Awaitable[Any]:
         return await super().send(*record) if self.failures else asyncio.get_running_loop().create_future()
 
@@ -233,7 +229,6 @@ def test_every_form_is_smaller_and_says_where_the_record_is(
 
 
 def test_a_huge_record_is_truncated_at_once() -> None:
-    """Its letter takes several times its memory."""
     assert all(one.truncated for one in _forms(_record(value=b"v" * (WHOLE_BYTES + 1))))
 
 

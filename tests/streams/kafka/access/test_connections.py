@@ -125,7 +125,7 @@ def test_an_encrypted_key_without_its_password_is_named(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def _refusing(context: ssl.SSLContext) -> Iterator[int]:
-    """Run a listener that offers another SASL mechanism and keeps the connection open."""
+    """Offers another SASL mechanism and keeps the connection open."""
     # It supports ApiVersions (18) and SaslHandshake (17), and answers error 33 with its one mechanism.
     answers = (
         struct.pack(">hi6h", 0, 2, 18, 0, 0, 17, 0, 1),
@@ -258,8 +258,6 @@ Answer = Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]
 
 @asynccontextmanager
 async def broker(answer: Answer) -> AsyncIterator[int]:
-    """Run a broker that answers ApiVersions, and then calls `answer` with the correlation id."""
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         known = False
         while size := await reader.read(4):
