@@ -28,7 +28,7 @@ LONGEST_MEAN: Final = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stratum:
+class StratumLoad:
     demand: float
     """Verdicts a second if all events below the configured rate were judged."""
     price: float = 1.0
@@ -37,7 +37,7 @@ class Stratum:
     most: float = 1.0
 
 
-def allocate(strata: Mapping[str, Stratum], pace: float) -> dict[str, float]:
+def allocate(strata: Mapping[str, StratumLoad], pace: float) -> dict[str, float]:
     """Return the part of each stratum's demand to judge, from 0 to 1, so that `pace` is spent a second.
 
     Neyman's allocation for unequal prices (Cochran, Sampling Techniques, 1977, section 5.5): verdicts n_h
@@ -105,7 +105,7 @@ class Flow:
 
 
 @dataclass(slots=True)
-class Tally:
+class VerdictTally:
     """Of a stratum's verdicts, by one worker: scores with their squared deviations, verdicts, and money."""
 
     scores: float = 0.0

@@ -34,8 +34,8 @@ from streams.judging.allocation import (
     AN_OCTAVE,
     MOST_STEPS,
     Flow,
-    Stratum,
-    Tally,
+    StratumLoad,
+    VerdictTally,
     allocate,
     figures,
     part_of,
@@ -155,7 +155,7 @@ class Rates:
         self._policies: list[Policy] = [Policy(0.0, "", dict.fromkeys(most, FIRST_STEP))]
         self._met: dict[str, float] = defaultdict(float)
         self._asked: dict[str, float] = defaultdict(float)
-        self._tallies: dict[str, Tally] = defaultdict(Tally)
+        self._tallies: dict[str, VerdictTally] = defaultdict(VerdictTally)
         self._reports: dict[str, Report] = {}
         self._flows: dict[str, Flow] = {}
         self._suspected: dict[str, Suspected] = {}
@@ -273,7 +273,7 @@ class Rates:
     def _steps(self, now: float, before: Mapping[str, int]) -> dict[str, int]:
         known = self._figures()
         rates = {name: flow.rate(now) for name, flow in self._flows.items()}
-        strata = {name: Stratum(rates[name], *known[name], most) for name, most in self.most.items()}
+        strata = {name: StratumLoad(rates[name], *known[name], most) for name, most in self.most.items()}
         left = max(self._limit - max(self._spent(), self._committed), self._limit * RESERVE)
         parts = allocate(strata, left * self._usual_part(now))
         steps = {name: step_of(part, before.get(name)) for name, part in parts.items()}

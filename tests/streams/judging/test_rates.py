@@ -17,8 +17,8 @@ from streams.judging.allocation import (
     AN_OCTAVE,
     MOST_STEPS,
     Flow,
-    Stratum,
-    Tally,
+    StratumLoad,
+    VerdictTally,
     allocate,
     figures,
     part_of,
@@ -30,7 +30,7 @@ MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 STRATA = st.dictionaries(
     st.sampled_from("abcde"),
     st.builds(
-        Stratum,
+        StratumLoad,
         demand=st.floats(0, 1_000),
         price=st.floats(1e-6, 10),
         spread=st.floats(0.01, 1),
@@ -41,10 +41,12 @@ STRATA = st.dictionaries(
 
 
 @given(STRATA, st.floats(0, 1_000), st.floats(1, 10))
-@example({"a": Stratum(3, 9, 0.0625), "b": Stratum(4, 7, 0.125), "c": Stratum(356, 1.875)}, 718, 1)
+@example(
+    {"a": StratumLoad(3, 9, 0.0625), "b": StratumLoad(4, 7, 0.125), "c": StratumLoad(356, 1.875)}, 718, 1
+)
 @settings(max_examples=1_000)
 def test_money_is_spent_and_more_of_it_lowers_no_rate(
-    strata: dict[str, Stratum], pace: float, times: float
+    strata: dict[str, StratumLoad], pace: float, times: float
 ) -> None:
     parts = allocate(strata, pace)
     cost = {name: max(one.demand * one.price, 1e-12) for name, one in strata.items()}
@@ -60,16 +62,16 @@ def test_money_goes_where_scores_vary_and_verdicts_are_cheap() -> None:
     """Nine tenths by Neyman: sizes 9:1 with equal spreads get 9:1; three times the spread, three times as
     much; nine times the price, three times the money for a third of the verdicts. A tenth is shared equally.
     """
-    parts = allocate({"a": Stratum(900), "b": Stratum(100)}, 100)
+    parts = allocate({"a": StratumLoad(900), "b": StratumLoad(100)}, 100)
     assert (parts["a"] * 900, parts["b"] * 100) == pytest.approx((90 * 0.9 + 5, 90 * 0.1 + 5))
-    parts = allocate({"a": Stratum(500), "b": Stratum(500, spread=3)}, 100)
+    parts = allocate({"a": StratumLoad(500), "b": StratumLoad(500, spread=3)}, 100)
     assert (parts["a"] * 500, parts["b"] * 500) == pytest.approx((90 / 4 + 5, 90 * 3 / 4 + 5))
-    parts = allocate({"a": Stratum(500), "b": Stratum(500, price=9)}, 100)
+    parts = allocate({"a": StratumLoad(500), "b": StratumLoad(500, price=9)}, 100)
     assert (parts["a"] * 500, parts["b"] * 4500) == pytest.approx((90 / 4 + 5, 90 * 3 / 4 + 5))
     # A stratum of which a tenth arrives at most is ten times as large.
-    parts = allocate({"a": Stratum(500), "b": Stratum(500, most=0.1)}, 110)
+    parts = allocate({"a": StratumLoad(500), "b": StratumLoad(500, most=0.1)}, 110)
     assert parts["b"] * 500 == pytest.approx(99 * 10 / 11 + 5.5)
-    assert allocate({"a": Stratum(0), "b": Stratum(1)}, 5) == {"a": 1.0, "b": 1.0}
+    assert allocate({"a": StratumLoad(0), "b": StratumLoad(1)}, 5) == {"a": 1.0, "b": 1.0}
 
 
 @given(st.integers(0, MOST_STEPS), st.integers(0, MOST_STEPS), st.integers(0, 500), st.floats(0.001, 1))
@@ -96,7 +98,7 @@ def test_steps_are_coarse_and_stay() -> None:
 
 def test_few_verdicts_are_shrunk_to_all() -> None:
     assert figures(("a", "b"), {}, 0.01) == {"a": (0.01, 1.0), "b": (0.01, 1.0)}
-    tallies = {name: Tally() for name in "ab"}
+    tallies = {name: VerdictTally() for name in "ab"}
     for number in range(1_001):
         tallies["a"].add("m", number % 2, 0.02)
         tallies["a"].add("k", None, 0.02)
