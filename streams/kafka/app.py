@@ -29,6 +29,8 @@ _log = structlog.stdlib.get_logger(__name__)
 
 MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
 """Longer than any expected judge outage, so that a waiting worker stays in its group."""
+FAUST_REQUEST_SECONDS: Final = MAX_POLL_INTERVAL_SECONDS
+"""If seeking to the committed offsets took longer, Faust would never read again."""
 STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the consumer bounds records per topic far lower. A full buffer would block delivery."""
 METADATA_AGE_SECONDS: Final = 30.0
@@ -141,7 +143,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
         broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
         broker_max_poll_interval=MAX_POLL_INTERVAL_SECONDS,
         broker_rebalance_timeout=rebalance,
-        broker_request_timeout=MAX_POLL_INTERVAL_SECONDS,  # after a longer seek Faust would never read again
+        broker_request_timeout=FAUST_REQUEST_SECONDS,
         broker_session_timeout=session,
         consumer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
         producer_acks=-1,
