@@ -20,7 +20,7 @@ from typing import Final
 from benchmarks.report import Line
 from streams.judging.budget import Spending
 from streams.judging.ledger import parse_entry
-from streams.judging.rates import Rates, speaks_of_rates
+from streams.judging.rates import Rates, rates_record_kind
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.partitions import Suspicions
 from streams.monitoring.series import Series, SeriesKey
@@ -104,7 +104,7 @@ class Worker:
     def hear(self, log: list[tuple[bytes, bytes | None]]) -> None:
         for offset in range(self.read, len(log)):
             key, value = log[offset]
-            entry = None if speaks_of_rates(key) or value is None else parse_entry(value)
+            entry = None if rates_record_kind(key) or value is None else parse_entry(value)
             self.rates.heard(key, value)
             self.spending.heard(entry, offset)
         self.read = len(log)
@@ -261,7 +261,7 @@ def day_lines(workers: int, seed: int, days: int = 3) -> Iterator[Line]:
     yield from _coverage(group, truth, days, workers)
     yield Line(
         f"{workers} workers: policies a day",
-        len({k for k, v in group.log if speaks_of_rates(k) == "policy"}) / days,
+        len({k for k, v in group.log if rates_record_kind(k) == "policy"}) / days,
         "1",
     )
 

@@ -216,7 +216,7 @@ class BatchApi:
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
-        from openai import APIStatusError, OpenAIError  # noqa: PLC0415 - as in `connection`
+        from openai import APIStatusError, OpenAIError  # noqa: PLC0415 - as in `_open_client`
 
         try:
             yield self._chat.sdk

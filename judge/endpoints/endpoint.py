@@ -58,7 +58,7 @@ class Endpoint:
         self.histories: dict[str, CallHistory] = defaultdict(CallHistory)
         self.breaker = Breaker(patience.breaker_failures, patience.longest_breaker_seconds, pool.chance)
         self.limiter = Limiter(options, pool)
-        self.judges: dict[str, Evaluator] = {}
+        self.evaluators: dict[str, Evaluator] = {}
         """Evaluators by metric name; they judge the neutral event."""
         self.lane: BatchLane | None = None
         self.trouble: str | None = None
@@ -101,7 +101,10 @@ class Endpoint:
         )
 
     async def ask(self, request: ChatRequest, attempt: Attempt) -> ChatReply:
-        """Wait in the queue, then send one call; EndpointDownError and DrainingError: nothing was sent."""
+        """Wait in the queue and send a call; EndpointDownError and DrainingError: nothing was sent.
+
+        A first reply that quotes none of the sent text is asked for again, on a new connection.
+        """
         if self.breaker.is_open:
             raise self._down()
         tokens = self.limiter.estimate(request)
@@ -158,7 +161,7 @@ class Endpoint:
             if failed < needed or any(one.state == "judged" for one in since):
                 continue
             is_silent = isinstance(trouble, JudgeUnavailableError)
-            others = [] if is_silent else [other for other in self.judges if other != metric]
+            others = [] if is_silent else [other for other in self.evaluators if other != metric]
             if others and await self._any_trouble(others, kind) is None:
                 history.forget_neutral_failures()
                 return trial.failures >= PAID_TRIES  # only this metric cannot be judged here
@@ -238,7 +241,7 @@ class Endpoint:
         self._pool.observer.down(self.name, reason)
         self.limiter.reject_waiting(self._down)
         self._pool.changed()
-        if self.judges:
+        if self.evaluators:
             self._probe_later()
 
     def _came_back(self) -> None:
@@ -267,8 +270,8 @@ class Endpoint:
         self._probe_later()
 
     async def _probe(self) -> None:
-        first = self._metric or next(iter(self.judges))
-        trouble = await self._any_trouble((first, *self.judges), self._kind)
+        first = self._metric or next(iter(self.evaluators))
+        trouble = await self._any_trouble((first, *self.evaluators), self._kind)
         if not self.breaker.is_open:
             return
         if trouble is None:
@@ -318,7 +321,7 @@ class Endpoint:
 
     async def _judge_neutral(self, metric: str) -> JudgeError | None:
         try:
-            await self.judges[metric].try_neutral(self._ask_neutral)
+            await self.evaluators[metric].try_neutral(self._ask_neutral)
         except (JudgeUnavailableError, JudgeConfigurationError, EventError) as error:
             return error
         return None

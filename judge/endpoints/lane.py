@@ -60,6 +60,7 @@ class BatchRecord:
     endpoint: str
     ids: tuple[str, ...]
     created_at: float
+    """Seconds since the epoch, which other processes compare."""
     batch_id: str = ""
     """The endpoint's id; empty: it may not exist."""
 
@@ -208,6 +209,7 @@ class BatchLane:
                 _log.error("batches of judge endpoint %s: %r; retrying", self.endpoint, error)
 
     def _close_due(self) -> None:
+        """Give up hurried requests, and send the open batch if it is full or old enough."""
         hurried = [name for name in self._open if self._hurried(self._waiting[name].task)]
         for name in hurried:
             del self._open[name]
@@ -241,6 +243,7 @@ class BatchLane:
         await self._log.drop(record.key)
 
     def _names(self, record: BatchRecord) -> list[str]:
+        """Return which of a record's requests wait here, and are held by it."""
         return [one for one in record.ids if one in self._waiting and self._holders.get(one) == record.key]
 
     async def _attend(self, batch: _Batch) -> None:
@@ -288,6 +291,7 @@ class BatchLane:
         await self._log.drop(record.key)
 
     def _deliver(self, names: Iterable[str], bodies: Mapping[str, bytes | None]) -> None:
+        """Answer requests by the bodies; one without a body is missed."""
         for name in names:
             waiter = self._waiting.get(name)
             if waiter is not None and not waiter.future.done():

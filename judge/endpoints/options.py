@@ -24,6 +24,7 @@ class EndpointOptions:
     Args:
         max_in_flight: Limit of concurrent calls, at least 1; None: only the pool's limit.
         requests_per_minute: Its limit, if its headers report none or one that is too high; above 0.
+        tokens_per_minute: As `requests_per_minute`, of input and output together.
         call_seconds: Time limit of one call, above 0; None: the pool's.
         context_tokens: The model's context window; None: unknown.
         borrowed: Whether the caller closes the client.
@@ -46,6 +47,8 @@ class Patience:
     Args:
         timeout_seconds: Time limit of one call, unless the endpoint has its own.
         first_wait_seconds: Longest first pause after a failure; it doubles, up to `longest_wait_seconds`.
+        breaker_failures: Consecutive calls without an answer that open the breaker.
+        longest_breaker_seconds: Longest pause between two probes of an endpoint that is down.
         confirm_seconds: How long an endpoint that never answered must refuse neutral events for the
             configuration before it is abandoned.
     """
@@ -112,19 +115,24 @@ class EndpointObserver:
 
 @dataclass(slots=True)
 class Attempt:
+    """The account of one task's calls; a round of it is one run of the evaluator at one endpoint."""
+
     calls: int = 0
     """Calls sent, failed ones included."""
     used: list[tuple[str, Usage]] = field(default_factory=list)
     """Endpoint and reported tokens of each call."""
     trials: dict[str, Trial] = field(default_factory=dict)
+    """By endpoint."""
     avoided: set[str] = field(default_factory=set)
     """Endpoints to ask only if no other is available."""
     pauses: int = 0
     round_calls: int = 0
-    """Calls of the current round: one run of the evaluator at one endpoint."""
+    """Calls of the current round."""
     round_seconds: float = 0.0
     round_used: int = 0
+    """Calls of the round that reported tokens."""
     round_sent_at: float = 0.0
+    """Time of its first call, on the pool's clock."""
     stalled: bool = False
     """Whether the last call ended late because this process was stopped."""
 

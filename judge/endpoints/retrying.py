@@ -33,16 +33,16 @@ class RetryingJudge:
     A failure is never published at once: the event is asked again, and `CallHistory` decides who is at fault.
     """
 
-    def __init__(self, judges: Mapping[str, Evaluator], pool: EndpointPool) -> None:
-        self._judges = dict(judges)
+    def __init__(self, evaluators: Mapping[str, Evaluator], pool: EndpointPool) -> None:
+        self._evaluators = dict(evaluators)
         self._pool = pool
-        self._endpoints = pool.named(tuple(judges))
+        self._endpoints = pool.named(tuple(evaluators))
         self._first = self._endpoints[0]
-        self._metric = judges[self._first.name].metric.name
+        self._metric = evaluators[self._first.name].metric.name
         self.endpoint, self.model = self._first.name, self._first.model
-        self.evaluator = judges[self._first.name].evaluator
+        self.evaluator = evaluators[self._first.name].evaluator
         for endpoint in self._endpoints:
-            endpoint.judges[self._metric] = judges[endpoint.name]
+            endpoint.evaluators[self._metric] = evaluators[endpoint.name]
 
     async def judge(self, task: JudgeTask, *, patient: bool = True) -> Result:
         """Judge one answer, retrying transient failures without a time limit.
@@ -59,7 +59,9 @@ class RetryingJudge:
             attempt.begin_round()
             result: Result | None = None
             try:
-                result = await self._judges[endpoint.name].judge(task, partial(endpoint.ask, attempt=attempt))
+                result = await self._evaluators[endpoint.name].judge(
+                    task, partial(endpoint.ask, attempt=attempt)
+                )
             except DrainingError:
                 raise
             except EndpointDownError:
@@ -93,7 +95,7 @@ class RetryingJudge:
             return await first.ask(request, attempt)
 
         try:
-            return await self._judges[first.name].judge(task, ask)
+            return await self._evaluators[first.name].judge(task, ask)
         except DrainingError:
             raise
         except (JudgeUnavailableError, JudgeConfigurationError):
@@ -123,7 +125,7 @@ class RetryingJudge:
         if kind == "rate_limited" or attempt.stalled:
             return None
         if await self._is_fault_of_event(kind, endpoint, attempt):
-            judge = self._judges[endpoint.name]
+            judge = self._evaluators[endpoint.name]
             if isinstance(error, JudgeConfigurationError):
                 detail = f"{error.told} each time to this event, and accepts others"
                 return judge.failed(task, "content_refused", detail, tries=attempt.calls)
@@ -192,7 +194,7 @@ class RetryingJudge:
         update: dict[str, object] = {"judge": call.model_copy(update=told)}
         if attempt.used:
             update["usage"] = total_usage(usage for _, usage in attempt.used)
-            costs = (self._judges[name].cost_usd(usage) for name, usage in attempt.used)
+            costs = (self._evaluators[name].cost_usd(usage) for name, usage in attempt.used)
             update["cost_usd"] = total_cost(costs)
         return result.model_copy(update=update)
 

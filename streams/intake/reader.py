@@ -107,6 +107,7 @@ class EventReader(RecordReader, ABC):
 
     async def read(self, record: Record) -> QAEvent:
         value = record.value
+        # A value beyond the limit is not unpacked: `decode` must refuse it, at once.
         if value is None or len(value) <= self.max_event_bytes:
             value = await self.unpack(value, record.headers)
         is_large = value is not None and len(value) > self.max_event_bytes

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from judge.errors import EventError
 from judge.evaluate import limited
-from judge.metric import Metric, build_task, reading_size
+from judge.metric import Metric, build_task, further_texts, reading_size
 from schemas import DeadLetterReason, JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY, EventField
 from streams.errors import DecodeError, TooLargeError, undecodable
@@ -126,7 +126,7 @@ class Selector:
         now = self._now()
         recorded_at = moment(record.timestamp) or now
         if event.occurred_at is not None and not is_plausible(event.occurred_at, recorded_at):
-            event = event.model_copy(update={"occurred_at": None})  # the time of a span
+            event = event.model_copy(update={"occurred_at": None})  # a span's is not checked before
         size = reading_size(event)
         source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
         return [
@@ -148,7 +148,8 @@ class Selector:
 
 def texts_chars(task: JudgeTask) -> int:
     pages = sum(len(name) + len(text) for name, text in (task.context or {}).items())
-    return len(task.question) + len(task.answer) + len(task.reference or "") + pages
+    further = sum(map(len, further_texts(task)))
+    return len(task.question) + len(task.answer) + len(task.reference or "") + pages + further
 
 
 def _sampling(decision: Decision) -> Sampling:

@@ -164,7 +164,7 @@ class BatchTasks:
         await self._output.write(topic, key=record.key, value=record.value, headers=headers)
 
     def source(self, result: Result, record: Record) -> Source | None:
-        """Return the place of a result's task on its metric's topic, if the record is from the other."""
+        """Return the place of a waiting task on its metric's topic; None for a task that did not wait."""
         place = dict(record.headers).get(PLACE)
         if place is None or record.topic != self._topics.batch_tasks:
             return None
@@ -230,6 +230,7 @@ class JudgeAgent:
     spending: Spending
     citations: CitationWatch
     free: Collection[str] = ()
+    """Metrics that need no budget, because they ask no endpoint."""
     batches: BatchTasks | None = None
     on_verdict: Callable[[Result], None] | None = None
     """Gets each live verdict of a judge that is not from the cache."""

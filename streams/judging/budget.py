@@ -117,6 +117,7 @@ class Spending:
 
     @property
     def deferring(self) -> str | None:
+        """A message while tasks wait for the budget; None while none do."""
         names = sorted(cap for cap, waiting in self._waiting.items() if waiting)
         if not names:
             return None
@@ -150,7 +151,7 @@ class Spending:
         return found if found < (end - now).total_seconds() else inf
 
     def rate_factor(self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS) -> Fraction:
-        """Return the factor for the sampling rate of one more event: 1 or a negative power of two."""
+        """Count the demand for one verdict; return the factor for its rate: 1 or a negative power of two."""
         self._today()
         now = self._now()
         self._demand.add(now)

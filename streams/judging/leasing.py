@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from streams.judging.budget import Spending
 from streams.judging.ledger import IDLE_SECONDS, Entry, parse_entry
-from streams.judging.rates import Rates, speaks_of_rates
+from streams.judging.rates import Rates, rates_record_kind
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicBatch, TopicReader
 from streams.kafka.record import Record
@@ -57,7 +57,7 @@ class Leasing:
     def _entry(self, record: Record) -> Entry | None:
         if self.rates is not None and self.rates.heard(record.key, record.value):
             return None
-        if record.value is None or speaks_of_rates(record.key):
+        if record.value is None or rates_record_kind(record.key):
             return None
         try:
             entry = parse_entry(record.value)

@@ -1,4 +1,4 @@
-"""Sampling rates that follow the money of `sampling.budget`, the same at all workers. Pure.
+"""Sampling rates that follow the money of `sampling.budget`, the same at all workers.
 
 Over the topic of the budget's leases, each worker reports what it has counted, and that with the first id
 publishes policies: the rates of all strata from a time on, some seconds later. An event is decided by the
@@ -64,8 +64,9 @@ MOST_TIMES: Final = 16.0
 RESERVE: Final = 0.002
 """Part of the day's money that is still divided when all is spent: verdicts then wait for the next day."""
 SUSPICIOUS_PART: Final = 0.25
-SUSPICIOUS_SECONDS: Final = 900.0
-SUSPICION_SECONDS: Final = 1_200.0
+PAID_SUSPICION_SECONDS: Final = 900.0
+"""For how long that part must pay for the configured rate."""
+SUSPICION_LASTS_SECONDS: Final = 1_200.0
 """A suspicion that the monitor does not repeat ends."""
 FIRST_STEP: Final = 10 * AN_OCTAVE
 """Before the first policy 1 of 1,024 are judged."""
@@ -87,6 +88,7 @@ class Policy:
     day: str = ""
     demand: Demand = field(default_factory=lambda: Demand(datetime.now(UTC)))
     asked: float = 0.0
+    """What the verdicts asked for on this day cost, in the limit's unit."""
 
     @cached_property
     def suffix(self) -> str:
@@ -125,8 +127,8 @@ _KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
 _Record = tuple[bytes, bytes | None]
 
 
-def speaks_of_rates(key: bytes | None) -> str | None:
-    """Return the kind of a record of the log; None if it is none of these."""
+def rates_record_kind(key: bytes | None) -> str | None:
+    """Return "policy", "report" or "suspected"; None for a record of the leases, which share the topic."""
     begun = (key or b"").decode(errors="replace").partition('", ')[0].removeprefix('["')
     return begun if begun in _KINDS else None
 
@@ -136,7 +138,10 @@ def _record(kind: str, name: str, value: object) -> _Record:
 
 
 class Rates:
-    """What one worker knows of the group's rates; `most` is each stratum's configured one, above 0."""
+    """What one worker knows of the group's rates; `most` is each stratum's configured one, above 0.
+
+    `limit` and `spent` are of a day, in dollars or calls.
+    """
 
     def __init__(
         self,
@@ -186,7 +191,7 @@ class Rates:
         self._unsent[metric] = _record("suspected", metric, told)
 
     def suspects(self, stratum: str) -> bool:
-        since = self._now().timestamp() - SUSPICION_SECONDS
+        since = self._now().timestamp() - SUSPICION_LASTS_SECONDS
         return any(stratum in one.strata for one in self._suspected.values() if one.at > since)
 
     def rate(self, stratum: str) -> float:
@@ -194,7 +199,7 @@ class Rates:
 
     def heard(self, key: bytes | None, value: bytes | None) -> bool:
         """Take the log's next record; return whether it is one of these."""
-        kind = speaks_of_rates(key)
+        kind = rates_record_kind(key)
         if kind is None:
             return False
         try:
@@ -278,7 +283,7 @@ class Rates:
         parts = allocate(strata, left * self._usual_part(now))
         steps = {name: step_of(part, before.get(name)) for name, part in parts.items()}
         for name in filter(self.suspects, strata):
-            cost = SUSPICIOUS_SECONDS * strata[name].demand * strata[name].price
+            cost = PAID_SUSPICION_SECONDS * strata[name].demand * strata[name].price
             part = min(SUSPICIOUS_PART * left / cost, 1.0)
             steps[name] = min(steps[name], step_of(part, before.get(name)))
         return {name: min(step, MOST_STEPS) for name, step in steps.items()}

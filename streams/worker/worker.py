@@ -88,6 +88,7 @@ class Worker:
             self.metrics.set("judgestream_worker_info", name, version("judgestream"), to=1)
         self.metrics.set("judgestream_deprecated_settings", to=len(settings.deprecated))
         self.judged_by: Mapping[str, Metric] = build_metrics(settings)
+        """The metrics by name; `metrics` are Prometheus instruments."""
         self.options = self._options()
         self.app: App = build_app(settings.kafka, group_id=self.group_id, options=self.options)
         self.output = Output(

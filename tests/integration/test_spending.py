@@ -16,7 +16,7 @@ from schemas import QAEvent, Scored
 from streams.intake.selector import sampling_policy
 from streams.judging.budget import Demand
 from streams.judging.ledger import Account, Ledger, parse_entry
-from streams.judging.rates import Rates, speaks_of_rates
+from streams.judging.rates import Rates, rates_record_kind
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Worker, process, running_endpoint
 from tests.integration.stage import REPLY, Stage, decided, event
@@ -189,7 +189,7 @@ async def test_all_workers_sample_by_the_published_rates(stage: Stage) -> None:
     most, sent = stage.settings.sampling.most, 0
 
     async def log(kind: str) -> list[str]:
-        records = [one for one in await stage.read("budget") if speaks_of_rates(one.key) == kind]
+        records = [one for one in await stage.read("budget") if rates_record_kind(one.key) == kind]
         return [json.loads(one.value)["worker"] for one in records]
 
     async with running_endpoint() as judge, contextlib.AsyncExitStack() as stack:

@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from judge.metric import Inputs
+from judge.metrics.coverage import Coverage
 from judge.metrics.registry import build_metric
-from schemas import QAEvent
-from streams.errors import SettingsError
+from schemas import JudgeTask, QAEvent
+from streams.errors import SettingsError, TooLargeError
 from streams.intake.reader import EventReader, open_reader
 from streams.intake.sampling import RANGE, SamplingPolicy
 from streams.intake.selector import (
@@ -27,7 +30,8 @@ from streams.intake.selector import (
     sampling_policy,
 )
 from streams.settings.tree import Settings
-from tests.streams.records import make_record
+from streams.telemetry.instruments import Metrics
+from tests.streams.records import Outbox, make_record
 
 ROUTES = (
     Route("coverage", EventCondition(has=("reference",))),
@@ -205,3 +209,29 @@ def test_conversations_are_for_readers_of_single_events() -> None:
     with pytest.raises(SettingsError, match=words):
         open_reader(settings, {})
     assert isinstance(open_reader(settings, {}, format_="json"), EventReader)  # lines of a file
+
+
+async def test_a_task_too_large_for_the_broker_is_refused_before_others_are_sent() -> None:
+    """Its messages make it the largest: the event becomes a dead letter alone, and no task."""
+
+    class Conversation(Coverage):
+        def select(self, event: QAEvent) -> Inputs:
+            return Inputs.of(event, ("messages",))
+
+    class Broker(Outbox):
+        async def task(self, task: JudgeTask) -> None:
+            if task.messages:
+                raise TooLargeError("too large")
+            await super().task(task)
+
+    routes = (Route("coverage"), Route("talk"))
+    metrics = {"coverage": Coverage(), "talk": Conversation()}
+    outbox = Broker()
+    selector = Selector(SamplingPolicy(), routes, metrics)
+    intake = Intake(selector=selector, output=cast("Any", outbox), counts=Metrics(CollectorRegistry()))
+    said = [{"role": "user", "content": "x" * 300_000}]
+    event = QAEvent.model_validate(
+        {"event_id": "e", "question": "q", "answer": "a", "reference": "r", "messages": said}
+    )
+    await intake.take(make_record(), event)
+    assert (outbox.tasks, [reason for reason, _ in outbox.letters]) == ([], ["oversized"])

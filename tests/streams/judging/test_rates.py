@@ -24,7 +24,7 @@ from streams.judging.allocation import (
     part_of,
     step_of,
 )
-from streams.judging.rates import FIRST_STEP, REPORT_SECONDS, Policy, Rates, speaks_of_rates
+from streams.judging.rates import FIRST_STEP, REPORT_SECONDS, Policy, Rates, rates_record_kind
 
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 STRATA = st.dictionaries(
@@ -156,7 +156,7 @@ class Group:
             self.tick(seconds)
 
     def policies(self) -> Iterator[str]:
-        return (key.decode().split()[-1][:-2] for key, _ in self.log if speaks_of_rates(key) == "policy")
+        return (key.decode().split()[-1][:-2] for key, _ in self.log if rates_record_kind(key) == "policy")
 
 
 def test_workers_publish_one_policy_and_the_next_one_goes_on() -> None:
