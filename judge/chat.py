@@ -11,7 +11,6 @@ from schemas import Usage
 Role = Literal["system", "user", "assistant"]
 
 OFFLINE_MODEL: Final = "offline-rules-1"
-"""Model name in every result of the offline judge."""
 
 
 @dataclass(frozen=True, slots=True)

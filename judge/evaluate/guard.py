@@ -58,10 +58,7 @@ def neutral_task(metric: Metric, *, now: datetime) -> JudgeTask:
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """Limits of texts, in characters; longer ones are not judged.
-
-    Characters are counted after NFKD normalisation, which can turn one character into eighteen.
-    """
+    """Limits in characters after NFKD normalisation, which makes up to 18 of one; longer texts fail."""
 
     question: int = 50_000
     answer: int = 50_000

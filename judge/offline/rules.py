@@ -32,8 +32,7 @@ FACT_SHARE: Final = 0.5
 """Share of a fact's words that a passage of the answer must have."""
 CLAIM_SHARE: Final = 0.6
 """Share of a claim's words that a passage of a cited page must have."""
-FACT_SENTENCES, CLAIM_SENTENCES = 2, 6
-"""Neighbouring sentences that are one passage."""
+FACT_SENTENCES, CLAIM_SENTENCES = 2, 6  # neighbours that are one passage
 MAX_TERMS: Final = 20
 MAX_CLAIMS: Final = 200
 DIMENSIONS: Final = 256

@@ -24,7 +24,6 @@ MAX_WORDS = 40
 
 
 def lying_chat(*, unmarked: bool = True) -> ScriptedChat:
-    """The adversarial judge as an endpoint; `unmarked`: it wants no suspicion on its verdict."""
     return ScriptedChat(lambda request: lie(request, unmarked=unmarked), endpoint="liar", model="liar-1")
 
 

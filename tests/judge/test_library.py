@@ -79,7 +79,6 @@ def test_the_example_of_the_readme_is_a_program() -> None:
 
 
 async def test_each_kind_of_metric_is_taken(tmp_path: Path) -> None:
-    """A name, a metric, a pack's path; the event as fields or as a model."""
     pack = tmp_path / "tone.md"
     pack.write_text("---\nscore_range: [1, 5]\n---\n## User\n{{ item.output_text }}\n", "utf-8")
     async with Judge(chat=ScriptedChat(['{"score": 4}'])) as scripted:
@@ -287,7 +286,6 @@ async def test_it_works_within_a_running_loop_and_with_a_file_of_another_thread(
 
 
 def test_a_row_of_a_table_becomes_an_event() -> None:
-    """Numeric ids and labels become text, an array of pages a list, NaN an empty cell; times are in UTC."""
     read = read_event({"event_id": 7, "question": "q", "answer": "a", "occurred_at": datetime(2026, 1, 1)})  # noqa: DTZ001 - the point
     assert (read.event_id, read.occurred_at) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
 

@@ -13,8 +13,6 @@ T = TypeVar("T")
 
 
 class _Jumping(selectors.DefaultSelector):
-    """A selector that never waits and adds each timeout to its clock."""
-
     def __init__(self) -> None:
         super().__init__()
         self.now = 1_000.0

@@ -21,8 +21,6 @@ METHODS = frozenset({"sub", "subn", "search", "findall", "finditer", "split", "m
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression and one use of it."""
-
     module: str
     name: str
     method: str

@@ -182,7 +182,6 @@ def _texts(text: str) -> dict[str, Any]:
 
 
 def _pieces(text: str, count: int) -> list[str]:
-    """A constant number of quotations, each of which is searched in the whole text."""
     step = max(len(text) // count, 1)
     return [text[start : start + min(step, _SPAN_CHARS)] for start in range(0, len(text), step)][:count]
 

@@ -82,13 +82,9 @@ class PromptPack:
         examples = [[turn.role, turn.content] for turn in self._example_turns()]
         if examples:
             parts.append(examples)
-        if self._has_event:
+        if any(piece.name == EVENT for _, template in self.messages for piece in template):
             parts.append([EVENT, *self.options.event])
         return short_hash(json.dumps(parts, ensure_ascii=True, separators=(",", ":")))
-
-    @property
-    def _has_event(self) -> bool:
-        return any(piece.name == EVENT for _, template in self.messages for piece in template)
 
     def render(self, inputs: Inputs, sections: Mapping[str, str] | None = None) -> tuple[ChatMessage, ...]:
         """Return the messages for one event; `sections` replace the texts of the option `event`."""

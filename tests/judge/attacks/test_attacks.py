@@ -42,7 +42,6 @@ def _offline_chat() -> ScriptedChat:
 
 
 def _score(result: Scored | Unscored | Failed) -> int:
-    """The score of a result without a mark; an unscored or marked result counts 0."""
     assert not isinstance(result, Failed), result.detail
     return result.score if isinstance(result, Scored) and not result.suspicions else 0
 

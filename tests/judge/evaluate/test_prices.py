@@ -45,7 +45,6 @@ def test_an_endpoint_without_a_listed_price_does_not_load_the_list() -> None:
 
 
 def test_an_endpoints_price_goes_before_the_models() -> None:
-    """An unknown price is not free; the offline judge costs 0 unless a price is set."""
     table = PriceTable({"m": ModelPrice(1.0, 1.0)}, endpoints={"spare": ModelPrice(3.0, 3.0)})
     assert table.cost_usd("m", MILLION, endpoint="spare") == 3.0
     assert table.cost_usd("m", MILLION, endpoint="primary") == 1.0

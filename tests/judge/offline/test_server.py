@@ -122,7 +122,6 @@ async def test_a_large_event_does_not_keep_others_waiting(
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.1", "example.org", "::"])  # noqa: S104 - what must be refused
 def test_only_loopback_is_served(host: str) -> None:
-    """There is no authentication."""
     with pytest.raises(JudgeConfigurationError, match="loopback"):
         OfflineJudge(host=host)
 

@@ -46,7 +46,6 @@ CARRIERS, NEGATIVE_FORMS = TUNED.pop("carriers"), TUNED.pop("none")
 
 
 def positives() -> Iterator[tuple[str, str, str]]:
-    """Yield kind, the data as it is written, and the text that holds it, without an end."""
     forms = [(kind, form) for kind, forms in TUNED.items() for form in forms]
     for place, ((kind, form), carrier) in enumerate(
         zip(itertools.cycle(forms), itertools.cycle(CARRIERS), strict=False)

@@ -48,9 +48,8 @@ messages:
 INPUTS = Inputs("why?", "because", "reason", {"Page-1": "one", "Page-2": "two"})
 
 
-def markdown(text: str | bytes) -> PromptPack:
-    raw = text if isinstance(text, bytes) else text.encode()
-    return parse_pack(raw, dialect="markdown", origin="pack.md")
+def markdown(text: str) -> PromptPack:
+    return parse_pack(text.encode(), dialect="markdown", origin="pack.md")
 
 
 def yaml_pack(text: str) -> PromptPack:
