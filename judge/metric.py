@@ -28,8 +28,9 @@ from schemas.event import MAX_ROLE_CHARS, MAX_TOOL_NAME_CHARS
 
 DEFAULT_SECONDS: Final = 5.0
 DEFAULT_MEMORY_MB: Final = 512
+"""Default limits of a code metric's process: of one call, and of memory in MiB."""
 READ_AT_ONCE: Final = 16_000
-"""Texts up to this total size are processed in the event loop, which takes milliseconds in the worst case."""
+"""What is processed in the event loop, in milliseconds: `reading_size` of texts, or parts of a record."""
 WEIGHT_BEYOND_ASCII: Final = 10
 """Non-ASCII characters take about ten times as long to process (`benchmarks/verification.py`)."""
 

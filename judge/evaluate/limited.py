@@ -25,6 +25,7 @@ from judge.metric import READ_AT_ONCE, OwnProcess
 from schemas import FailedType
 
 DEFAULT_SECONDS: Final = 10.0
+"""Default time limit of processing texts; a user's code metric has its own."""
 QUICK_SECONDS: Final = 1.0
 """A text that takes longer is processed once more in a second child, where only such texts wait for each
 other: three hostile texts held up an ordinary one for 27 s."""
@@ -51,10 +52,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class LimitError(EventError): ...
+class LimitError(EventError):
+    """A limit was exceeded, or the process ended."""
 
 
-class LateError(LimitError): ...
+class LateError(LimitError):
+    """The time limit was exceeded."""
 
 
 class UnknownCallError(EventError):
@@ -67,7 +70,8 @@ async def run_limited(
     """Call a function over texts of a `reading_size`: inline if they are short, else in a shared child.
 
     What cannot be pickled is run by a thread, which is abandoned, not ended, at the time limit. EventError
-    (`verification_timeout`) is a limit exceeded; another exception of the function becomes a RuntimeError.
+    (`verification_timeout`) is a limit exceeded. From the child, an exception besides EventError is a
+    RuntimeError; inline and in a thread it is raised as it is.
     """
     if size <= READ_AT_ONCE:
         return function(*args, **kwargs)

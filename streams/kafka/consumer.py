@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from streams.kafka.app import Transport
 
 FETCH_TIMEOUT_SECONDS: Final = 1.0
+"""Timeout of a fetch, and so the longest time between two values of `last_turn`."""
 LAST_COMMIT_SECONDS: Final = 5.0
 """Timeout of the last commit; records that it misses are redelivered to the next owner."""
 
@@ -102,7 +103,10 @@ class Consumer(driver.Consumer):
         return time.monotonic() - self._thread.confirmed <= timeout
 
     def polled(self, topic: str, partition: int) -> float | None:
-        """Return when the broker last answered; None if a record is unread, now if the buffer is full."""
+        """Return when the broker last answered, in seconds since the epoch; now if the buffer is full.
+
+        None if a record is unread, the partition is not assigned, or nothing was answered yet.
+        """
         tp = TP(topic, partition)
         if topic in self._buffers.closed:
             return time.time()

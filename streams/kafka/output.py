@@ -46,6 +46,7 @@ def _cause(error: BaseException) -> BaseException:
 class WriteTrouble:
     topic: str
     since: float
+    """Time of the first failure, on the monotonic clock."""
     error: Exception
 
 
@@ -151,6 +152,7 @@ class Output:
         await self.write(self._topics.monitor_state, key=key, value=value)
 
     def passed(self, topic: str) -> None:
+        """Count a record of an input topic that became no dead letter, for `dead_letters.max_ratio`."""
         if self._policy.max_ratio is not None:
             self._latest[topic].append(False)
 
