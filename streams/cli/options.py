@@ -18,7 +18,7 @@ _SERVERS = "Brokers; default: those of the settings."
 BROKERS = Option(None, "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help=_SERVERS)
 JSON = Option(False, "--json", help="Print the result as JSON.")
 JSON_LINES = Option(False, "--json", help="Print JSON, one object per line.")
-AGENTS = Option("intake,judge,monitor", metavar="NAMES", help="Agents, separated by commas.")
+AGENTS = Option("intake,judge,monitor", metavar="NAMES", help="Agents to run, separated by commas.")
 _FIELD = "The name (or JMESPath) of a field in FILE, as in question=prompt; repeatable."
 MAP = Option(None, "--map", metavar="FIELD=NAME", help=_FIELD)
 RATE = Option(None, "--rate", "-r", metavar="R", min=0.001, help="Records or results per second.")

@@ -14,20 +14,30 @@ from streams.cli.session import session
 
 
 def replay(
-    from_: str | None = Option(None, "--from", metavar="TIME", help="Start, by record timestamps."),
+    from_: str | None = Option(
+        None, "--from", metavar="TIME", help="Start, by record timestamps (RFC 3339)."
+    ),
     to: str | None = Option(None, metavar="TIME", help="End; default: now."),
     events: Path | None = Option(None, metavar="FILE", help="Judge the events of a file (as for `judge`)."),
-    incident: str | None = Option(None, metavar="ID", help="Judge an incident's events (or of the latest)."),
+    incident: str | None = Option(
+        None, metavar="ID", help="Judge the events of an incident (or latest) with its metrics and parts."
+    ),
     dead_letters: bool = Option(False, "--dead-letters", help="Resend the originals of dead letters."),
     metric: list[str] | None = Option(None, "--metric", "-m", help="Repeatable; default: all."),
     pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),
     endpoint: str | None = Option(None, metavar="NAME", help="The only one; default: as in the settings."),
     rate: float | None = RATE,
-    max_usd: float | None = Option(None, metavar="USD", min=0.000001, help="Stop before exceeding this."),
-    share: float = Option(0.2, metavar="S", min=0.001, max=1, help="Share of the judge's limits to use."),
+    max_usd: float | None = Option(
+        None, metavar="USD", min=0.000001, help="Stop before exceeding this cost."
+    ),
+    share: float = Option(
+        0.2, metavar="S", min=0.001, max=1, help="Share of the limits of judge and endpoints to use."
+    ),
     resume: str | None = Option(None, metavar="ID", help="Resume a replay; use the same options."),
     reason: list[str] | None = Option(None, metavar="REASON", help="Only such dead letters; repeatable."),
-    topic: list[str] | None = Option(None, "--topic", "-t", help="Only dead letters of this one."),
+    topic: list[str] | None = Option(
+        None, "--topic", "-t", help="Only dead letters of this topic; repeatable."
+    ),
     yes: bool = YES,
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,

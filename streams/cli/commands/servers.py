@@ -67,7 +67,9 @@ def worker(config: Path = REQUIRED_CONFIG, agents: str = AGENTS) -> None:
 
 def broker(
     port: int = Option(9092, "--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks a free one."),
-    topic: list[str] | None = Option(None, "--topic", "-t", metavar="NAME:PARTITIONS", help="Repeatable."),
+    topic: list[str] | None = Option(
+        None, "--topic", "-t", metavar="NAME:PARTITIONS", help="A topic; repeatable."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Run an in-memory Kafka broker on loopback until SIGTERM or Ctrl-C.
@@ -194,7 +196,7 @@ def _reasons(body: bytes) -> str:
 
 
 def demo(
-    events: int | None = Option(None, "--events", "-n", min=1, max=10_000_000, help="Stop after so many."),
+    events: int | None = Option(None, "--events", "-n", min=1, max=10_000_000, help="Stop after N events."),
     events_file: Path | None = Option(None, metavar="FILE", help="Serve these events (JSON lines) once."),
     metric: list[str] | None = Option(None, "--metric", "-m", help="Default: coverage and relevance."),
     judge_latency_seconds: float = Option(0.0, metavar="S", min=0, max=600, help="Of the offline judge."),

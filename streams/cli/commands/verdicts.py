@@ -103,7 +103,9 @@ def incident(
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
-    rejudge: bool = Option(False, "--rejudge", help="Judge old answers again, for a word on the cause."),
+    rejudge: bool = Option(
+        False, "--rejudge", help="Also judge old answers again, for a new word: product, judge or both."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Print an incident: what fell, the likely cause, examples, and what to do next.
@@ -174,7 +176,9 @@ def compare(
     margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
     alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
     by: str | None = Option(None, metavar="LABEL", help="Also stratify by this label, such as the app."),
-    cluster: str | None = Option(None, metavar="LABEL", help="Answers of one value (one user) count once."),
+    cluster: str | None = Option(
+        None, metavar="LABEL", help="Answers with one value of it, such as the user, count once."
+    ),
     since: str | None = Option(None, help="Start time, fixed over all looks: 2026-03-14 or RFC 3339."),
     evaluator: str | None = Option(None, metavar="FINGERPRINT", help="Only scores of this evaluator."),
     config: Path | None = CONFIG,
@@ -250,7 +254,9 @@ def export(
     form: Literal["csv", "jsonl", "parquet"] = Option("jsonl", "--format", "-f", help="Output format."),
     output: Path | None = Option(None, "--output", "-o", metavar="FOLDER", help="Folder for a file per day."),
     from_topics: bool = Option(False, "--from-topics", help="Read the topics instead of the store."),
-    views: Literal["duckdb", "clickhouse"] | None = Option(None, help="Only print SQL to read them."),
+    views: Literal["duckdb", "clickhouse"] | None = Option(
+        None, help="Only print SQL to read the files or topic."
+    ),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     bootstrap_servers: str | None = BROKERS,
