@@ -21,7 +21,10 @@ class Estimate(Message):
     missing_strata: tuple[str, ...] = Field(
         default=(), description="Sampling rules with answers in the past week and none in this window."
     )
-    clustered: bool = Field(default=False, description="Sampled by record key; effective_count is in keys.")
+    clustered: bool = Field(
+        default=False,
+        description="Sampled by record key: answers of one key correlate, and effective_count is in keys.",
+    )
 
 
 class Shift(Message):
@@ -38,7 +41,9 @@ class Word(Message):
 
     said: Literal["product", "judge", "both", "unclear"]
     judge: Shift | None = Field(description="How much worse the judge scores old answers than it did then.")
-    product: Shift | None = Field(description="How much worse live answers are, without the judge's part.")
+    product: Shift | None = Field(
+        description="How much worse live answers are than usual, without the judge's part."
+    )
     product_is_fine: bool = Field(description="Whether the answers are certainly not notably worse.")
     decided_at: Timestamp
     text: str = Field(description="The word in one sentence, with both intervals.")
@@ -68,13 +73,19 @@ class Alert(Message):
     detector: str = Field(description="Name and version of the test.")
     started_at: Timestamp = Field(description="Estimated start of the drop.")
     raised_at: Timestamp
-    example_event_ids: tuple[str, ...] = Field(default=(), description="Some of the worst answers.")
+    example_event_ids: tuple[str, ...] = Field(
+        default=(), description="Some of the worst answers since then."
+    )
     incident_id: str | None = Field(
-        default=None, description="Its incident; several workers may name it by different alerts of it."
+        default=None,
+        description="The incident that the monitor knows it to be part of; one of several workers may know "
+        "another alert of the same incident, which leads to it as well.",
     )
     word: Word | None = Field(
-        default=None, description="What moved; it comes later, with the alert once more under the same id."
+        default=None,
+        description="What moved. It comes later: then the alert is published again, under the same id.",
     )
     link: str | None = Field(
-        default=None, description="Address of its incident in the explorer; null without store.explorer_url."
+        default=None,
+        description="Address of its incident in the explorer; null if store.explorer_url is not set.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
@@ -17,7 +18,10 @@ invalid_task, unknown_metric: a task record that is invalid or of an unknown met
 def _from_base64(value: object, info: ValidationInfo) -> object:
     if info.mode != "json" or not isinstance(value, str):
         return value
-    return base64.b64decode(value, validate=True)  # its error is a ValueError
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"must be standard base64: {error}") from error
 
 
 Bytes = Annotated[
@@ -49,7 +53,9 @@ class DeadLetter(Message):
     key: Bytes | None = Field(description="The original key, base64.")
     value: Bytes | None = Field(description="The original value, base64; truncated if `truncated` is true.")
     value_bytes: int = Field(ge=0, description="Size of the original value.")
-    value_sha256: str | None = Field(default=None, description="In hex, if `value` is not the whole value.")
+    value_sha256: str | None = Field(
+        default=None, description="SHA-256 of the original value in hex, if `value` is truncated or missing."
+    )
     truncated: bool = False
     headers: tuple[Header, ...] = ()
     event_id: str | None = Field(default=None, description="If it was readable.")

@@ -44,7 +44,9 @@ class ChatMessage(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    role: str = Field(min_length=1, max_length=MAX_ROLE_CHARS, description="user, assistant, tool, ...")
+    role: str = Field(
+        min_length=1, max_length=MAX_ROLE_CHARS, description="system, user, assistant, tool, ..."
+    )
     content: str = Field(description="Its text; empty if it only calls tools.")
 
 
@@ -81,7 +83,10 @@ _Probability = Annotated[float, Field(gt=0, le=1, strict=True)]
 
 
 def _by_name(value: Any) -> Any:
-    """Return pages by name; values without a text are left for validation to refuse."""
+    """Return pages by name from a list of texts or objects, or from objects by name.
+
+    Values without a text are left for validation to refuse.
+    """
     if isinstance(value, list | dict) and len(value) > MAX_PAGES:
         raise ValueError(f"must have at most {MAX_PAGES} pages, got {len(value)}; send fewer")
     if isinstance(value, list):
@@ -102,6 +107,7 @@ def _text_of(page: Any) -> Any:
 
 
 def _first(page: dict[str, Any], keys: tuple[str, ...]) -> str | int | None:
+    """Return the first value of these keys that is a text or a number."""
     return next((page[key] for key in keys if isinstance(page.get(key), str | int) and page[key] != ""), None)
 
 
@@ -115,7 +121,9 @@ class QAEvent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     event_id: EventId = Field(description="Identifies the answer; a repeated id is the same answer.")
-    occurred_at: Timestamp | None = Field(default=None, description="RFC 3339; default: the record's time.")
+    occurred_at: Timestamp | None = Field(
+        default=None, description="Time of the answer (RFC 3339); default: the record's timestamp."
+    )
     question: str = Field(description="The user's question.")
     answer: str = Field(description="The product's answer.")
     reference: str | None = Field(default=None, description="A known good answer (for coverage).")
@@ -131,21 +139,29 @@ class QAEvent(BaseModel):
     span_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{16}$", description="W3C span id.")
     tracestate: str | None = Field(default=None, max_length=512, description="W3C tracestate.")
     messages: Annotated[_Messages | None, _Passed] = Field(
-        default=None, description="The conversation with the answer; ignored unless of role and content."
+        default=None,
+        description="The conversation, including the answer; ignored unless it is a list of role and "
+        "content.",
     )
     tool_calls: Annotated[_ToolCalls | None, _Passed] = Field(
         default=None, description="The tool calls, in order; ignored like `messages` if of another shape."
     )
     other_answer: Annotated[str | None, _Passed] = Field(
-        default=None, description="Another answer, such as a shadow model's (for pairwise metrics)."
+        default=None,
+        description="Another answer to the same question, such as a shadow model's (for pairwise metrics).",
     )
     fields: Annotated[_Fields | None, _Passed] = Field(
-        default=None, description="Named texts for prompt packs; ingest.mapping: `fields.<name>`."
+        default=None,
+        description="Further named texts for prompt packs; filled by ingest.mapping as `fields.<name>`.",
     )
     conversation_id: Annotated[_ConversationId | None, _Passed] = Field(
         default=None, description="The conversation of the answer."
     )
     sampling_probability: Annotated[_Probability | None, _Passed] = Field(
-        default=None, description="With which the producer kept it, if it samples (sampling.upstream)."
+        default=None,
+        description="Probability with which the producer kept this event, if it sends a sample "
+        "(sampling.upstream).",
     )
-    labels: Labels = Field(default_factory=dict, description="Short texts to group by: app, model, ...")
+    labels: Labels = Field(
+        default_factory=dict, description="Short strings to group by: app, tenant, model, prompt_version, ..."
+    )

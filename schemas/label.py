@@ -20,12 +20,16 @@ class Selection(Message):
     """How a verdict was selected for review. The probability is needed for estimates over all verdicts."""
 
     kind: Literal["random", "doubt", "incident", "chosen", "import"]
-    probability: float | None = Field(default=None, gt=0, le=1, description="None if it is unknown.")
+    probability: float | None = Field(
+        default=None, gt=0, le=1, description="Probability of its selection; None if unknown."
+    )
     policy: str | None = Field(
         default=None, max_length=100, description="The labelling policy with its version, such as failed/1."
     )
     frame: str = Field(
-        default="", max_length=MAX_FRAME_CHARS, description="The filter of the answers to draw from."
+        default="",
+        max_length=MAX_FRAME_CHARS,
+        description="The filter of the answers that could be drawn; empty: all.",
     )
     drawn: int | None = Field(default=None, gt=0, description="Number of answers drawn with this one.")
     drawn_at: Timestamp | None = Field(default=None, description="Time of the draw.")
@@ -39,12 +43,16 @@ class Label(Message):
     result_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="The labelled verdict.")
     event_id: EventId
     metric: MetricName
-    score: int | None = Field(description="As `score` of a result; None if it cannot be decided.")
+    score: int | None = Field(
+        description="The right score, as `score` of a result; None if it cannot be decided."
+    )
     kind: ResultKind = Field(default="integer", description="The metric's kind of result.")
     value: StrictBool | StrictFloat | str | None = Field(
         default=None, description="As `value` of a result: the number, boolean or label."
     )
-    judge_score: int | None = Field(default=None, description="None if there was none or it is unknown.")
+    judge_score: int | None = Field(
+        default=None, description="The judge's score; None if there was none or it is unknown."
+    )
     judge_value: StrictBool | StrictFloat | str | None = Field(
         default=None, description="`value` of the result; None if its score is complete."
     )

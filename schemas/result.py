@@ -72,7 +72,9 @@ class JudgeCall(Message):
     endpoint: str
     model_asked: str
     model_answered: str
-    system_fingerprint: str | None = Field(default=None, description="The provider's name of its build.")
+    system_fingerprint: str | None = Field(
+        default=None, description="The provider's name of the build that answered, if it gives one."
+    )
     fallback: bool = False
     cached: bool = False
     tries: int = Field(default=1, ge=1, description="Calls made for this verdict, including failed ones.")
@@ -103,7 +105,9 @@ class Vote(Message):
     status: Literal["scored", "unscored", "failed"]
     score: int | None = Field(default=None, description="As `score` of a result; null without one.")
     value: StrictBool | StrictFloat | str | None = Field(default=None, description="As `value` of a result.")
-    reason: UnscoredReason | FailedType | None = Field(default=None, description="Why there is no score.")
+    reason: UnscoredReason | FailedType | None = Field(
+        default=None, description="Reason for a missing score: `reason` or `error_type` of a result."
+    )
     cost_usd: float | None = Field(default=None, ge=0, description="None if the price is unknown.")
 
 
@@ -113,7 +117,9 @@ class FirstPhase(Message):
     fingerprint: str = Field(description="Of the cheap judge's evaluator.")
     model: str = Field(description="The cheap model that was asked.")
     score: float = Field(description="Its score, unrounded.")
-    probability: float = Field(gt=0, lt=1, description="That the strong judge was asked; in `sampling`'s.")
+    probability: float = Field(
+        gt=0, lt=1, description="Probability with which the strong judge was asked, part of `sampling`'s."
+    )
     strong: str = Field(description="Fingerprint of the strong judge's evaluator.")
 
 
@@ -135,7 +141,9 @@ class ResultBase(Message):
     usage: Usage = Field(default_factory=Usage)
     cost_usd: float | None = Field(default=None, ge=0, description="None if the model's price is unknown.")
     votes: tuple[Vote, ...] = Field(default=(), description="The votes of a panel; empty without a panel.")
-    agreement: float | None = Field(default=None, ge=0, le=1, description="Of a panel's votes; 1: all agree.")
+    agreement: float | None = Field(
+        default=None, ge=0, le=1, description="Agreement of a panel's votes with the result; 1: all agree."
+    )
     first_phase: FirstPhase | None = Field(default=None, description="None without two-phase judging.")
     sampling: Sampling
     times: Times
@@ -154,17 +162,23 @@ class Scored(ResultBase):
 
     status: Literal["scored"] = "scored"
     verdict: dict[str, JsonValue] = Field(description="Exactly as the metric publishes it.")
-    score: int = Field(description="The nearest whole number, or a label's number; higher is better.")
+    score: int = Field(
+        description="For a number the nearest whole one, for a boolean or label its number; higher is better."
+    )
     kind: ResultKind = Field(default="integer", description="The kind of result.")
     value: StrictBool | StrictFloat | str | None = Field(
         default=None, description="The number, boolean or label; null if the score is complete."
     )
     score_exact: str | None = Field(
-        default=None, pattern=r"^-?\d+(\.\d+|/\d+)?$", description="Before rounding: a decimal or fraction."
+        default=None,
+        pattern=r"^-?\d+(\.\d+|/\d+)?$",
+        description="The score before rounding, as an exact decimal or fraction (coverage, numbers).",
     )
     evidence: JsonValue = Field(default=None, description="The judge's items, verified by code.")
     corrections: tuple[Correction, ...] = ()
-    suspicions: tuple[Suspicion, ...] = Field(default=(), description="They did not lower the score.")
+    suspicions: tuple[Suspicion, ...] = Field(
+        default=(), description="Suspicions, which did not lower the score."
+    )
 
     @property
     def amount(self) -> float:
@@ -189,7 +203,9 @@ class Unscored(ResultBase):
     )
     evidence: JsonValue = None
     corrections: tuple[Correction, ...] = ()
-    suspicions: tuple[Suspicion, ...] = Field(default=(), description="They did not lower the score.")
+    suspicions: tuple[Suspicion, ...] = Field(
+        default=(), description="Suspicions, which did not lower the score."
+    )
 
 
 class Failed(ResultBase):

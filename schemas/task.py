@@ -23,7 +23,9 @@ class Sampling(Message):
     stratum: str = Field(description='The matching sampling rule, or "default".')
     policy: str = Field(description="Name of the sampling policy.")
     cluster: str | None = Field(
-        default=None, pattern=r"^[0-9a-f]{14}$", description="Hash of the record's key, if that decided."
+        default=None,
+        pattern=r"^[0-9a-f]{14}$",
+        description="Hash of the record's key, if that decided: answers with one hash were sampled together.",
     )
 
 
@@ -51,7 +53,9 @@ class JudgeTask(Message):
     tool_calls: tuple[ToolCall, ...] | None = None
     other_answer: str | None = None
     fields: dict[str, str] | None = Field(
-        default=None, description="The named texts, and labels (`labels.<name>`), that the metric uses."
+        default=None,
+        description="The named texts and labels (`labels.<name>`) that the metric uses; empty if the "
+        "event has none of that name.",
     )
     sampling: Sampling
     occurred_at: Timestamp
