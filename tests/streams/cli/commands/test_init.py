@@ -95,6 +95,7 @@ def test_the_compose_file_is_that_of_the_repository_in_small(tmp_path: Path) -> 
 
 @pytest.mark.tools
 @pytest.mark.parametrize("way", WAYS)
-def test_compose_reads_the_file(way: str, tmp_path: Path) -> None:
+def test_compose_reads_the_file(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
     call("init", str(tmp_path), "--yes", *WAYS[way])
     assert "ok" in run(tool("composecheck"), tmp_path / "compose.yaml")
