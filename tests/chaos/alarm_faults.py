@@ -202,10 +202,10 @@ async def upgraded_and_rolled_back(arena: Arena) -> Report:
         if kept == STATE_VERSION or (kept is not None and program is PROGRAM):
             assert not [line for worker in arena.workers for line in worker.lines(unread)]
     assert await arena.stage.alerts() == []
-    await arena.fed()
+    await arena.feed.held_back()
     answered = await arena.judge.change() / arena.size.events
     await _score(arena, 1, answered + 0.08)
-    arena.feed_the_rest()
+    arena.feed.release()
     await _answered(arena, answered + 0.08)
     await _score(arena, 5, None)
     report = await _same_alerts(arena)

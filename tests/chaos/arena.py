@@ -24,7 +24,6 @@ from tests.chaos.checker import Policy, Report, Written, check
 from tests.chaos.feed import POISON_EVERY, POLICY, Feed, settings_changes
 from tests.chaos.processes import Judge, Worker
 from tests.chaos.proxy import Proxy
-from tests.chaos.size import Size
 from tests.chaos.team import Team
 from tests.chaos.topic_reader import TopicReader
 from tests.integration.admin import kafka_admin
@@ -56,24 +55,25 @@ _CONSTANTS: Final = {
 """Not for the worker of an earlier version, which waits longer."""
 _WITHOUT_GROUP: Final = {"tasks": {"monitor"}}
 """Agents that read a kind of topic by offset and commit nothing on it."""
-_LOOK_AGAIN_SECONDS = 0.5
-_ASK_AGAIN_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The load of one fault; `blows` are the repetitions of a repeated one."""
+
+    events: int
+    seconds: float
+    blows: int
+    settle_seconds: float
+
+
+SHORT: Final = Size(events=2_000, seconds=4, blows=4, settle_seconds=300)
+LONG: Final = Size(events=20_000, seconds=30, blows=15, settle_seconds=1800)
 
 
 @dataclass(eq=False)
 class Arena:
-    """The processes, topics and settings of one fault.
-
-    Args:
-        kafka: The broker.
-        directory: The folder of settings and logs.
-        judge: The running judge.
-        size: The size of the fault.
-        crew: The number of workers.
-        proxies: The proxies between workers and brokers, if any.
-        cluster: Three brokers instead of one.
-        team: A team's metrics instead of the two default ones.
-    """
+    """The processes, topics and settings of one fault; a cluster stands for the one broker."""
 
     kafka: ApacheKafka
     directory: Path
@@ -113,7 +113,6 @@ class Arena:
 
     @property
     def servers(self) -> str:
-        """The address of the broker or brokers."""
         return self.kafka.bootstrap_servers if self.cluster is None else self.cluster.bootstrap_servers
 
     @property
@@ -123,7 +122,6 @@ class Arena:
         return {name: self.stage.topic(name) for name in ("events", "scores", "dead", "alerts")} | tasks
 
     async def create_topics(self) -> None:
-        """Create all topics."""
         at = self.kafka if self.cluster is None else self.cluster.nodes[0]
         copies = 1 if self.cluster is None else COPIES
         await asyncio.gather(
@@ -140,13 +138,7 @@ class Arena:
         session_seconds: int = SESSION_SECONDS,
         stretch: float = 1.0,
     ) -> None:
-        """Start workers, wait until each reads, start producing and wait for the first verdicts.
-
-        Args:
-            workers: The number of workers, if not the whole crew.
-            session_seconds: A worker that is silent for this long loses its partitions.
-            stretch: A factor on the time of producing, for long faults.
-        """
+        """Start workers (the whole crew by default), let each read, produce, and wait for first verdicts."""
         self.stage.changes["kafka.session_timeout_seconds"] = session_seconds
         await self.start_workers(self.crew if workers is None else workers)
         self.start_feed(stretch=stretch)
@@ -160,14 +152,7 @@ class Arena:
         program: Sequence[str] = PROGRAM,
         own: Mapping[str, str] | None = None,
     ) -> None:
-        """Start this many more workers and wait until each reads.
-
-        Args:
-            count: The number of workers.
-            agents: The agents that each runs.
-            program: The program that runs them.
-            own: Their own settings, as environment variables without prefix.
-        """
+        """Start more workers and wait until each reads; `own` are settings as variables without prefix."""
         config = str(self.write_settings())
         command = [*program, "worker", "--config", config, "--agents", ",".join(agents)]
         if set(agents) <= set(AGENTS):  # the others commit nothing in this group
@@ -197,7 +182,6 @@ class Arena:
         await self.judged(20)
 
     def write_settings(self) -> Path:
-        """Write the settings that workers read at their start."""
         settings = self.directory / "settings.yaml"
         settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
         return settings
@@ -213,35 +197,24 @@ class Arena:
             **more,
         )
 
-    async def fed(self) -> None:
-        """Wait until every event before the end of the fault is produced."""
+    @property
+    def feed(self) -> Feed:
         assert self._feed is not None, "start_feed comes first"
-        await self._feed.held_back()
-
-    def feed_the_rest(self) -> None:
-        """Produce the events after the end of the fault."""
-        assert self._feed is not None, "start_feed comes first"
-        self._feed.release()
+        return self._feed
 
     async def judged(self, least: int) -> None:
         """Wait until the judge has answered this many more calls, or only the last events are missing."""
-        feed, before = self._feed, await self.judge.change()
-        assert feed is not None, "start_feed comes first"
+        before = await self.judge.change()
 
         async def enough() -> bool:
-            await asyncio.sleep(_ASK_AGAIN_SECONDS)  # each poll is a request to the judge
-            return feed.holds_back or await self.judge.change() >= before + least
+            await asyncio.sleep(0.1)  # each poll is a request to the judge
+            return self.feed.holds_back or await self.judge.change() >= before + least
 
         await until(enough, f"{least} more verdicts", deadline_seconds=self.size.settle_seconds)
 
     async def verdict(self, *, dead_letters: int | None = None, duplicates: int | None = None) -> Report:
-        """Produce the last events, wait for every outcome and commit, end the workers, and check.
-
-        Raises:
-            AssertionError: An outcome is lost or invented, or a worker does not end in order.
-        """
-        assert self._feed is not None, "start_feed comes first"
-        await self._feed.finish()
+        """Produce the last events, wait for every outcome and commit, end the workers, and check."""
+        await self.feed.finish()
         read = [*self.topics.values(), *([self.stage.topic("observations")] * self.watches_observations)]
         async with TopicReader(self.servers, read) as reader:
             deadline = time.monotonic() + self.size.settle_seconds
@@ -250,7 +223,7 @@ class Arena:
                 # The checker reads every record at each run, so it runs when nothing is in flight.
                 if await self._committed(ends) and check(self._written(reader), self.policy).lost == 0:
                     break
-                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                await asyncio.sleep(0.5)  # poll
             open_at_end = not await self._committed(await reader.catch_up())
             codes = await asyncio.gather(*(worker.end(signal.SIGTERM) for worker in self.workers))
             await reader.catch_up()
@@ -281,7 +254,6 @@ class Arena:
         )
 
     async def _committed(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether each group has committed the end of its topics."""
         settings = self.stage.settings
         try:
             async with kafka_admin(self.servers) as admin:
@@ -327,12 +299,10 @@ class Arena:
             await consumer.commit(dict.fromkeys(places, 0))
 
     async def add_partitions(self, total: int) -> None:
-        """Increase the partitions of every topic."""
         async with kafka_admin(self.servers) as admin:
             await admin.create_partitions({topic: NewPartitions(total) for topic in self.topics.values()})
 
     async def close(self) -> None:
-        """End the processes that still run."""
         if self._feed is not None:
             await self._feed.cancel()
         for worker in self.workers:

@@ -88,7 +88,7 @@ async def network_slow(arena: Arena) -> Report:
     await arena.begin()
     proxy.mode = "slow"
     await arena.judged(100)
-    await arena.fed()
+    await arena.feed.held_back()
     proxy.mode = "pass"
     return await arena.verdict()
 

@@ -34,8 +34,6 @@ Outcome = Literal["undecodable", "unroutable", "skipped", "sampled"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of a topic."""
-
     topic: str
     partition: int
     offset: int
@@ -43,7 +41,6 @@ class Record:
 
     @property
     def place(self) -> Place:
-        """Its topic, partition and offset."""
         return self.topic, self.partition, self.offset
 
 
@@ -62,8 +59,6 @@ class MetricRule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The configuration in the checker's terms."""
-
     rate: float
     metrics: Mapping[str, MetricRule]
 
@@ -75,8 +70,6 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The records of all topics."""
-
     events: Sequence[Record]
     tasks: Mapping[str, Sequence[Record]]
     """By metric."""
@@ -110,11 +103,7 @@ class Report:
     problems: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, kind: str, what: Iterable[object]) -> int:
-        """Add problems of one kind.
-
-        Returns:
-            The number of problems.
-        """
+        """Add problems of one kind and return their number."""
         listed = [str(one) for one in what]
         if listed:
             self.problems.setdefault(kind, []).extend(listed)
@@ -185,8 +174,6 @@ def check(written: Written, policy: Policy) -> Report:
 
 
 class _Check:
-    """One check of the topics."""
-
     def __init__(self, written: Written, policy: Policy) -> None:
         self._written = written
         self._policy = policy
@@ -213,7 +200,6 @@ class _Check:
         return str(document[name]), metric
 
     def report(self) -> Report:
-        """Run all checks."""
         report = self._report
         report.due = len(self._pairs)
         task_pairs = self._check_tasks()
@@ -317,7 +303,6 @@ class _Check:
                 self._report.note("result_id is not that of event and metric", [pair])
 
     def _check_events(self, routed: set[Pair]) -> None:
-        """Compare each event's outcome with the expected one."""
         visible = routed | self._judged
         seen_ids = {event_id for event_id, _ in visible}
         for place, (outcome, metrics) in self._expected.items():
@@ -326,7 +311,7 @@ class _Check:
             elif outcome in {"undecodable", "unroutable"}:
                 self._report.lost += self._report.note(f"{outcome} and not set aside", [place])
             elif outcome == "sampled":
-                event_id = _event_id(self._events[place])
+                event_id = str(_document(self._events[place])["event_id"])
                 self._report.outcomes["sampled" if event_id in seen_ids else "skipped"] += 1
                 pairs = [self._pair(place, metric) for metric in sorted(metrics)]
                 self._report.note("sampled without a task", [pair for pair in pairs if pair not in visible])
@@ -341,7 +326,3 @@ def _document(record: Record) -> dict[str, Any]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def _event_id(record: Record) -> str:
-    return str(_document(record)["event_id"])

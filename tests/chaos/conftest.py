@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
+from tests.chaos.arena import LONG, SHORT, Size
 from tests.chaos.programme import Programme
-from tests.chaos.size import LONG, SHORT, Size
 from tests.chaos.table import Row, aligned
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
 
@@ -18,7 +18,6 @@ ROWS: pytest.StashKey[list[Row]] = pytest.StashKey()
 
 @pytest.fixture(scope="session")
 def size() -> Size:
-    """Short with CHAOS=short, else long."""
     chosen = os.environ.get("CHAOS", "long")
     sizes = {"short": SHORT, "long": LONG}
     assert chosen in sizes, f"CHAOS must be short or long, got {chosen!r}"
@@ -27,7 +26,6 @@ def size() -> Size:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    """Apache Kafka; a fault that stops it restarts it."""
     kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
     unavailable: str | None = None
     try:
@@ -59,7 +57,6 @@ async def programme(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the table."""
     rows = config.stash.get(ROWS, [])
     if not rows:
         return

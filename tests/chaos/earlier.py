@@ -29,7 +29,6 @@ def revision() -> str:
 
 
 def extract(folder: Path, *paths: str) -> Path:
-    """Extract its files, or those of some paths, into a folder."""
     packed = folder / "earlier.tar"
     _run("git", "archive", "--format=tar", f"--output={packed}", revision(), *paths)
     _run("tar", "--extract", "--file", packed, "--directory", folder)

@@ -21,8 +21,6 @@ _ASKED = re.compile(r"Say exactly (\{.*\})")
 
 
 class ScriptedJudge:
-    """Gives every event one score, which can be set."""
-
     def __init__(self) -> None:
         self.mode = "answer"
         self.latency_seconds = 0.02
@@ -48,7 +46,6 @@ class ScriptedJudge:
         return web.json_response({"answered": self.answered, "in_hand": self.in_hand})
 
     async def complete(self, request: web.Request) -> web.Response:
-        """Answer a chat completion."""
         body: dict[str, Any] = await request.json()
         self.in_hand += 1
         try:
@@ -86,7 +83,6 @@ class ScriptedJudge:
 
 
 async def main(port: int) -> None:
-    """Serve until the process is killed."""
     judge = ScriptedJudge()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", judge.complete)

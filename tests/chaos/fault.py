@@ -17,16 +17,6 @@ through a proxy each, or alone."""
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault.
-
-    Args:
-        name: Its name in the report.
-        play: Runs it in an arena and returns the checker's report.
-        workers: The number of worker processes.
-        access: Its use of the broker.
-        team: A team's metrics instead of the two default ones.
-    """
-
     name: str
     play: Callable[[Arena], Awaitable[Report]]
     workers: int
@@ -35,7 +25,6 @@ class Fault:
 
     @property
     def slug(self) -> str:
-        """The name for test ids and folders."""
         return self.name.lower().translate(_SLUG)
 
 

@@ -38,7 +38,6 @@ _PRODUCER_TIMEOUT_MS = 300_000
 
 
 def settings_changes() -> dict[str, Any]:
-    """The policy as settings."""
     changes: dict[str, Any] = {"sampling.default_rate": POLICY.rate}
     for name, rule in POLICY.metrics.items():
         changes[f"metrics.{name}.when"] = {"labels": {"app": sorted(rule.apps)}}
@@ -47,14 +46,11 @@ def settings_changes() -> dict[str, Any]:
 
 
 def talk(number: int) -> str:
-    """The conversation of an event: two events each."""
     return f"talk-{number // 2}"
 
 
 def event(number: int, poison_every: int, *, talks: bool = False) -> bytes | None:
-    """The record of a number: poison at intervals, one in 300 without a metric, one in 5 for one metric
-    alone.
-    """
+    """Poison at intervals, one event in 300 without a metric, and one in 5 for one metric alone."""
     if number % poison_every == poison_every - 1:
         return POISON[number // poison_every % len(POISON)]
     app = "nowhere" if number % 300 == 7 else "help" if number % 5 == 0 else "shop"
@@ -69,20 +65,7 @@ def event(number: int, poison_every: int, *, talks: bool = False) -> bytes | Non
 
 
 class Feed:
-    """Produces events at a constant pace, during broker faults too, and keeps the last ones back.
-
-    Args:
-        bootstrap_servers: The broker.
-        topic: The topic.
-        count: The number of events.
-        seconds: The time of producing.
-        poison_every: One record in this many is not an event.
-        codecs: The codecs of its producers, in turn.
-        headers: The headers of every record.
-        talks: Whether two events each form a conversation, under its key.
-        abort: Whether as many events in an aborted transaction follow each burst.
-        kept: One event in this many is produced after the fault, to show the recovery.
-    """
+    """Produces events at a constant pace, during broker faults too; one in `kept` comes after the fault."""
 
     def __init__(
         self,
@@ -118,7 +101,6 @@ class Feed:
         return self._kept.is_set()
 
     async def held_back(self) -> None:
-        """Wait until only those remain."""
         kept = asyncio.create_task(self._kept.wait())
         await asyncio.wait({kept, self._task}, return_when=asyncio.FIRST_COMPLETED)
         kept.cancel()
@@ -126,16 +108,13 @@ class Feed:
             self._task.result()
 
     def release(self) -> None:
-        """Produce the rest, too."""
         self._release.set()
 
     async def finish(self) -> None:
-        """Produce the rest and wait until the broker has all."""
         self.release()
         await self._task
 
     async def cancel(self) -> None:
-        """Stop producing."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -177,7 +156,6 @@ class Feed:
         )
 
     async def _give_up(self, producer: AIOKafkaProducer, numbers: range) -> None:
-        """Write events in a transaction and abort it."""
         await producer.begin_transaction()
         for number in numbers:
             value = event(number + 1_000_000, self._poison_every)

@@ -88,7 +88,7 @@ async def judge_slow(arena: Arena) -> Report:
     """Each verdict takes three quarters of its time limit until all events are produced."""
     await arena.judge.change(latency_seconds=0.75 * JUDGE_TIMEOUT_SECONDS)
     await arena.begin(stretch=2)
-    await arena.fed()
+    await arena.feed.held_back()
     await arena.judge.change(latency_seconds=0.02)
     return await arena.verdict(dead_letters=0)
 

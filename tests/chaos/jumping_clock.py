@@ -40,7 +40,6 @@ class JumpingDatetime(dt.datetime, metaclass=_AnyDatetime):
 
     @classmethod
     def now(cls, tz: dt.tzinfo | None = None) -> Self:
-        """Read the jumping clock."""
         seen: Any = dt.datetime.fromtimestamp(_wall_seconds(), tz)
         return seen  # type: ignore[no-any-return] # as above
 
@@ -52,7 +51,6 @@ def _jump(number: int, _frame: object) -> None:
 
 
 def main() -> None:
-    """Make every module read the jumping clock and run the command."""
     time.time = _wall_seconds
     tune_process()
     importlib.import_module("streams.worker.run")

@@ -45,12 +45,10 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The id of the running process."""
         assert self.process is not None, f"{self.name} was never started"
         return self.process.pid
 
     async def start(self) -> None:
-        """Start the process."""
         self._starts = len(self.lines(READS))
         self.restarts += 1
         with self.log.open("ab") as log:
@@ -83,8 +81,6 @@ class Worker:
         await self.start()
 
     async def reads(self) -> None:
-        """Wait until the process started last reads."""
-
         def reads() -> bool:
             assert self.process is not None, f"{self.name} was never started"
             assert self.process.returncode is None, f"{self.name} did not start:\n{self.tail()}"
@@ -93,7 +89,6 @@ class Worker:
         await until(reads, f"{self.name} reads", deadline_seconds=START_SECONDS)
 
     def lines(self, text: str) -> list[str]:
-        """The log lines that contain a text."""
         if not self.log.exists():
             return []
         return [line for line in self.log.read_text(errors="replace").splitlines() if text in line]
@@ -105,14 +100,11 @@ class Worker:
             return response.status == 503
 
     def tail(self) -> str:
-        """The end of its log."""
         return self.log.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
 
 
 @dataclass(eq=False)
 class Judge:
-    """The scripted judge's process."""
-
     log: Path
     port: int = 0
     process: asyncio.subprocess.Process | None = None
@@ -150,7 +142,6 @@ class Judge:
         return (await self._tell(how))["answered"]
 
     async def in_hand(self) -> int:
-        """The number of calls in flight."""
         return (await self._tell({}))["in_hand"]
 
     async def _tell(self, how: dict[str, Any]) -> dict[str, int]:

@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.arena import Arena
+from tests.chaos.arena import Arena, Size
 from tests.chaos.checker import Report
 from tests.chaos.fault import Fault
 from tests.chaos.processes import Judge
 from tests.chaos.proxy import Proxy
-from tests.chaos.size import Size
 from tests.chaos.table import Row, keep
 from tests.integration.cluster import KafkaCluster
 from tests.integration.kafka import ApacheKafka
@@ -27,10 +26,7 @@ SEATS: Final = 4 * (os.cpu_count() or 1)
 
 
 class Seats:
-    """A limit of concurrent worker processes.
-
-    Faults are admitted in order, except that one that fits may overtake.
-    """
+    """Limits concurrent worker processes: faults go in order, but one that fits may overtake."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -53,14 +49,6 @@ class Seats:
 
 
 class Programme:
-    """All faults of one run.
-
-    Args:
-        kafka: The broker that they share.
-        size: The size of each fault.
-        directory: A folder with a subfolder for each fault.
-    """
-
     def __init__(self, kafka: ApacheKafka, size: Size, directory: Path) -> None:
         self.rows: list[Row] = []
         self._kafka = kafka
@@ -82,15 +70,9 @@ class Programme:
             self._tasks[fault.name] = asyncio.create_task(self._run(fault))
 
     async def report(self, fault: Fault) -> Report:
-        """Wait for the report of a fault.
-
-        Raises:
-            AssertionError: An outcome is lost or invented, or the fault's own assertion fails.
-        """
         return await self._tasks[fault.name]
 
     async def close(self) -> None:
-        """Cancel the faults that still run."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -98,7 +80,6 @@ class Programme:
             await asyncio.to_thread(self._cluster.stop)
 
     async def _three_brokers(self) -> KafkaCluster:
-        """Start the cluster for the first fault that needs it."""
         if self._cluster is None:
             folder = self._directory / "cluster"
             folder.mkdir()

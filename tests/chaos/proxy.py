@@ -19,8 +19,6 @@ _PRODUCE = 0
 
 @dataclass(eq=False, slots=True)
 class _Link:
-    """A client's connection and its connection to the broker."""
-
     client: asyncio.StreamWriter
     broker: asyncio.StreamWriter
     owed: int = 0
@@ -36,12 +34,7 @@ class _Link:
 
 
 class Proxy:
-    """A proxy between clients and a broker that advertises it.
-
-    Args:
-        port: The port for clients.
-        target_port: The broker's port; both on loopback.
-    """
+    """A proxy between clients and a broker that advertises it; both ports are on loopback."""
 
     def __init__(self, port: int, target_port: int) -> None:
         self.mode: Mode = "pass"
@@ -59,7 +52,6 @@ class Proxy:
         self._lost: Collection[Way] = BOTH_WAYS
 
     async def open(self) -> None:
-        """Accept connections."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
 
     async def close(self) -> None:
@@ -72,7 +64,6 @@ class Proxy:
         self._server = None
 
     def cut(self) -> None:
-        """Cut every connection."""
         for link in tuple(self._links):
             link.close()
 

@@ -17,17 +17,11 @@ HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The row of one fault.
-
-    Args:
-        cells: Its cells, in the order of `HEAD`.
-    """
-
     cells: tuple[str, ...]
 
     @classmethod
     def of(cls, fault: str, report: Report | None, log_lines: int, seconds: float) -> Self:
-        """The row of a fault's outcome; without a report the fault broke off."""
+        """Without a report the fault broke off."""
         if report is None:
             return cls((fault, "broke off", *[""] * (len(HEAD) - 3), str(round(seconds))))
         aside = report.dead_letters + report.outcomes["undecodable"] + report.outcomes["unroutable"]
@@ -39,7 +33,6 @@ class Row:
 
 
 def aligned(rows: Sequence[Row]) -> list[str]:
-    """The rows in aligned columns under their head."""
     table = [HEAD, *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [

@@ -12,13 +12,6 @@ from tests.chaos.checker import MetricRule, Policy
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """The configuration of a team.
-
-    Args:
-        policy: The checker's policy.
-        settings: The settings, for a folder with its packs and the judge's address.
-    """
-
     policy: Policy
     settings: Callable[[Path, str], dict[str, Any]]
 

@@ -87,7 +87,6 @@ def test_a_complete_account_has_no_problem() -> None:
 
 
 def test_duplicates_are_counted_and_allowed() -> None:
-    """Repeated results, tasks and dead letters are counted as 2, 1 and 1 duplicates and no problems."""
     world = _world()
     doubled = Written(
         events=world.events,
@@ -101,7 +100,6 @@ def test_duplicates_are_counted_and_allowed() -> None:
 
 
 def test_answers_judged_again_are_counted_apart() -> None:
-    """A task under a replay id has a result of its own, or a dead letter; both are no duplicates."""
     world = _world()
     tasks = [_again("tasks", offset, event_id) for offset, event_id in ((8, "k0"), (9, "e1"))]
     more = Written(
@@ -117,7 +115,6 @@ def test_answers_judged_again_are_counted_apart() -> None:
 
 
 def test_an_event_sent_twice_is_judged_once() -> None:
-    """Two records with one event id need one result."""
     world = _world()
     again = Record("events", 0, 7, _event("k0"))
     report = check(replace(world, events=[*world.events, again]), POLICY)
@@ -126,7 +123,6 @@ def test_an_event_sent_twice_is_judged_once() -> None:
 
 
 def test_an_event_without_a_value_is_set_aside_without_one() -> None:
-    """A tombstone is undecodable, and its dead letter has a null value."""
     world = _world()
     tombstone = Record("events", 0, 7, None)
     letters = [*world.dead_letters, _letter(9, tombstone, "undecodable")]
@@ -190,14 +186,12 @@ DEFECTS: dict[str, tuple[dict[str, Any], str, int]] = {
 
 @pytest.mark.parametrize(("changes", "problem", "lost"), DEFECTS.values(), ids=DEFECTS.keys())
 def test_each_defect_is_a_problem(changes: dict[str, Any], problem: str, lost: int) -> None:
-    """Each defect is a problem, and an event without an outcome is counted as lost."""
     report = check(replace(WORLD, **changes), POLICY)
     assert any(problem in kind for kind in report.problems), report
     assert report.lost == lost
 
 
 def test_a_report_names_each_kind_of_problem() -> None:
-    """A report has the counts, then each kind of problem with its number and first examples."""
     report = Report(read=3)
     report.note("gone", range(7))
     assert str(report).splitlines()[1] == "gone: 7 (0, 1, 2, 3, 4, ...)"
@@ -210,7 +204,6 @@ def test_a_report_names_each_kind_of_problem() -> None:
     free=st.sampled_from([None, 0.3, 1.0]),
 )
 def test_the_rule_is_the_published_one(number: int, rate: float, style: float, free: float | None) -> None:
-    """The checker's sampling rule and the service's agree for every event."""
     value = event(number, poison_every=10**9)
     policy = Policy(
         rate=rate,

@@ -34,7 +34,6 @@ def _has_more(path: Path, had: int) -> bool:
 
 
 async def test_a_store_whose_process_is_killed_loses_nothing(tmp_path: Path) -> None:
-    """After several SIGKILLs while it writes, the store has each result and text once."""
     path = tmp_path / "store.sqlite3"
     async with _broker(_records(0, RESULTS)) as (broker, _):
         for _kill in range(KILLS):

@@ -10,7 +10,6 @@ from tests.chaos.table import HEAD, Row, aligned, keep
 
 
 def test_a_fault_that_is_run_again_replaces_its_row(tmp_path: Path) -> None:
-    """A new run of a fault replaces its row; other rows stay in order."""
     file = tmp_path / "report.md"
     outcomes = Counter[Outcome]({"undecodable": 2, "unroutable": 1})
     report = Report(read=2_000, outcomes=outcomes, results=1_354, dead_letters=2, duplicates=7, lost=0)
@@ -26,7 +25,6 @@ def test_a_fault_that_is_run_again_replaces_its_row(tmp_path: Path) -> None:
 
 
 def test_a_fault_that_broke_off_is_in_the_table() -> None:
-    """Without a report the row has the time alone, and all cells."""
     row = Row.of("judge hangs", None, 0, 9.6)
     assert len(row.cells) == len(HEAD)
     assert aligned([row])[1].split() == ["judge", "hangs", "broke", "off", "10"]

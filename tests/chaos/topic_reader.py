@@ -16,12 +16,7 @@ _WAIT_MS = 200
 
 
 class TopicReader:
-    """Keeps every record of the topics, including partitions added later.
-
-    Args:
-        bootstrap_servers: The broker.
-        topics: They must exist.
-    """
+    """Keeps every record of the topics, which must exist, including partitions added later."""
 
     def __init__(self, bootstrap_servers: str, topics: Iterable[str]) -> None:
         self._consumer = AIOKafkaConsumer(
@@ -44,15 +39,10 @@ class TopicReader:
         await self._consumer.stop()
 
     def records(self, topic: str) -> Sequence[Record]:
-        """The records of a topic so far."""
         return self._records[topic]
 
     async def catch_up(self) -> dict[TopicPartition, int]:
-        """Read up to the present ends of the topics.
-
-        Returns:
-            The end of each partition.
-        """
+        """Read up to the present ends of the topics; returns the end of each partition."""
         await self._see_partitions()
         ends = await self._consumer.end_offsets(list(self._next))
         while any(self._next[place] < end for place, end in ends.items()):
