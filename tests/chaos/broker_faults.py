@@ -1,5 +1,3 @@
-"""Faults of the broker, the network and the topics."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""One Apache Kafka for the suite, the programme of its faults, and the table at the end."""
-
 from __future__ import annotations
 
 import os

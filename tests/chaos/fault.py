@@ -1,5 +1,3 @@
-"""The definition of a fault."""
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable

@@ -1,5 +1,3 @@
-"""The events of the chaos suite and their policy."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""The processes of one fault: workers and their judge."""
-
 from __future__ import annotations
 
 import asyncio

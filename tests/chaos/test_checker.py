@@ -1,5 +1,3 @@
-"""The checker accepts a correct run and reports each kind of defect."""
-
 from __future__ import annotations
 
 import base64

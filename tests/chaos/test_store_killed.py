@@ -1,5 +1,3 @@
-"""A store whose process is killed ends complete."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""The report shared by several runs of the suite."""
-
 from __future__ import annotations
 
 from collections import Counter

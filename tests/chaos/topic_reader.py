@@ -1,5 +1,3 @@
-"""Reads topics as they grow, with a consumer outside every group."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""Workers that die, restart, freeze and join."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""An OpenTelemetry Collector in its own process, with the configuration of one test."""
-
 from __future__ import annotations
 
 import contextlib
@@ -94,6 +92,5 @@ async def collector(
 
 
 def to_kafka(stage: Stage, **more: Any) -> dict[str, Any]:
-    """The configuration of a Kafka exporter that writes to a stage's topic of events."""
     to = {"topic": stage.topic("events")}
     return {"brokers": [stage.bootstrap_servers], "traces": dict(to), "logs": dict(to), **more}

@@ -1,5 +1,3 @@
-"""Apache Kafka, once per run."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Traces through a Collector's OTLP receiver, sampler and Kafka exporter to results."""
-
 from __future__ import annotations
 
 import textwrap
@@ -34,7 +32,6 @@ BATCH: Final = {"batch": {"timeout": "200ms"}}
 
 
 def payloads(ending: str = "pb") -> list[bytes]:
-    """The recorded requests that contain model spans."""
     return [
         path.read_bytes()
         for path in sorted(SAMPLES.glob(f"*.{ending}"))
@@ -49,7 +46,6 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 async def judged(stage: Stage, expected: Sequence[QAEvent]) -> None:
-    """Wait until exactly these events have results; there are no dead letters."""
     await stage.holds(at_least=True, scores=len(expected))
     assert Counter(one.event_id for one in await stage.results()) == Counter(one.event_id for one in expected)
     assert await stage.dead_letters() == []
@@ -67,7 +63,6 @@ async def judged(stage: Stage, expected: Sequence[QAEvent]) -> None:
 async def test_records_of_a_collector_are_judged_once(
     stage: Stage, unit: Unit, ending: str, encoding: str, more: dict[str, Any]
 ) -> None:
-    """Each sampled event has exactly one result and each trace one outcome."""
     stage.changes["ingest.otlp"] = {"unit": unit}
     stage.changes["sampling.default_rate"] = 0.5
     sent = payloads(ending)
@@ -131,7 +126,6 @@ OWN: Final = 0.5
 
 
 def opinion(request: ChatRequest) -> str:
-    """Score 4 for an answer of the sampled service and 2 for one of the other."""
     score = 4 if any("thinned" in one.content for one in request.messages) else 2
     return f'{{"score": {score}, "justification": "plain"}}'
 
@@ -204,7 +198,6 @@ async def test_weights_include_the_rate_of_a_collectors_sampler(
 
 
 def configuration(page: str) -> str:
-    """The first block of a page that starts with the mark."""
     _, _, after = (ROOT / "docs" / page).read_text(encoding="utf-8").partition("    # Collector\n")
     lines = []
     for line in after.splitlines():

@@ -1,5 +1,3 @@
-"""Results through a Collector to what reads its exports."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -71,7 +69,6 @@ def expected(result: Scored | Unscored | Failed) -> dict[str, Any]:
 
 
 async def shown(file: Path, results: list[Scored | Unscored | Failed]) -> None:
-    """Wait for one log record per result, and compare each with its result."""
     await until(lambda: len(records(file)) >= len(results), f"{len(results)} log records in {file.name}")
     found = {attributes(one["attributes"])["judgestream.result_id"]: one for one in records(file)}
     assert len(records(file)) == len(results)

@@ -1,5 +1,3 @@
-"""The pins of `requirements/runtime.txt` for a Python version and platform."""
-
 from __future__ import annotations
 
 import re

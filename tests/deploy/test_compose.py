@@ -31,7 +31,6 @@ def services() -> Services:
 
 
 def test_every_service_says_whether_it_is_well(services: Services) -> None:
-    """Every service has a health check, the worker that of its image; two services have none."""
     without = {name for name, service in services.items() if service.get("healthcheck", {}).get("disable")}
     assert without == {"pod", "replay"}
     assert {name for name, service in services.items() if "healthcheck" not in service} == {"worker"}

@@ -1,5 +1,3 @@
-"""The lists of packages: what `make sbom` writes, and what `make audit` says of them."""
-
 from __future__ import annotations
 
 import importlib.metadata
@@ -61,7 +59,6 @@ UNKNOWN: dict[str, Any] = {"name": "yarl", "skip_reason": "could not be audited"
 
 
 def audited(folder: Path, *packages: dict[str, Any], files: int = 1) -> subprocess.CompletedProcess[str]:
-    """Run the script with a pip-audit that reports these packages for each file."""
     said = folder / "said.json"
     said.write_text(json.dumps({"dependencies": packages, "fixes": []}))
     stand_in = folder / "pip-audit"

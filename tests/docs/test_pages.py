@@ -1,5 +1,3 @@
-"""Links and names of the pages exist; folders and modules are bounded."""
-
 from __future__ import annotations
 
 import ast
@@ -62,7 +60,6 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_links_lead_somewhere() -> None:
-    """Relative links lead to files and headings; nothing is fetched."""
     links = [
         (page, page.parent / name if name else page, anchor)
         for page in PAGES

@@ -1,5 +1,3 @@
-"""The settings, programs, commands and files of the pages, and the systemd unit, are valid."""
-
 from __future__ import annotations
 
 import csv
@@ -42,7 +40,6 @@ UNIT = ROOT / "deploy" / "systemd" / "judgestream.service"
 
 
 def documents(heading: str) -> list[dict[str, Any]]:
-    """The YAML blocks of docs/deploy.md that start with this comment."""
     found = [yaml.safe_load(block) for block in blocks(DEPLOY, "yaml") if block.startswith(f"# {heading}\n")]
     assert found, heading
     return found
@@ -181,7 +178,6 @@ FUNCTIONS = "\n\ndef share(event: QAEvent) -> float:\n    return 0.5\n"
 
 @pytest.fixture
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page's module on the import path, and the files that its settings name."""
     package = tmp_path / "acme"
     package.mkdir()
     (package / "__init__.py").touch()

@@ -1,5 +1,3 @@
-"""The committed schemas have examples, and a change that breaks a reader or a rolling upgrade is found."""
-
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,3 @@
-"""The generated reference pages are complete, and their examples are valid."""
-
 from __future__ import annotations
 
 import json

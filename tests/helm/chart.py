@@ -1,5 +1,3 @@
-"""The chart for its tests: its files and its renders."""
-
 from __future__ import annotations
 
 import json
@@ -50,7 +48,6 @@ def rendered(values: Path) -> list[Manifest]:
 
 
 def of_kind(documents: list[Manifest], kind: str, component: str | None = None) -> list[Manifest]:
-    """The objects of a kind and, if given, a component."""
     return [
         document
         for document in documents

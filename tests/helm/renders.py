@@ -33,10 +33,7 @@ def golden(values: Path) -> Path:
 
 
 def text_of(values: Path) -> str:
-    """Render a values file for comparison: sorted, without version numbers and checksums.
-
-    Other tests compare rules and dashboards with their files.
-    """
+    """Render a values file for comparison: sorted, without versions, checksums, rules and dashboards."""
     documents = sorted(rendered(values), key=lambda one: (one["kind"], one["metadata"]["name"]))
     dumped = yaml.dump_all(
         map(_without_files, documents), Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=160

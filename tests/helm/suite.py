@@ -56,7 +56,6 @@ def cases() -> Iterator[tuple[str, Case]]:
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn dotted names into mappings, as `helm --set` does."""
     made: dict[str, Any] = {}
     for name, value in flat.items():
         place = made

@@ -1,5 +1,3 @@
-"""Install and upgrade on a real Kubernetes API server."""
-
 from __future__ import annotations
 
 import json
@@ -56,10 +54,7 @@ def _create_strictly(server: Cluster, documents: list[Manifest], folder: Path, n
 
 @pytest.mark.parametrize("values", CI_VALUES, ids=name_of)
 def test_the_server_accepts_install_and_upgrade(server: Cluster, values: Path, tmp_path: Path) -> None:
-    """A release can be upgraded from the default values to these and back.
-
-    Every object, hooks included, also passes strict validation on its own.
-    """
+    """From the default values and back; each object, hooks included, also passes strict validation alone."""
     namespace = f"up-{name_of(values)}"
     _install(server, namespace, CHART / "ci" / "default-values.yaml")
     _create_strictly(server, _without_place(rendered(values)), tmp_path, namespace)
@@ -79,9 +74,6 @@ def _without_place(documents: list[Manifest]) -> list[Manifest]:
 def test_the_last_release_is_upgraded_and_rolled_back(
     server: Cluster, last_chart: Path, values: Path, tmp_path: Path
 ) -> None:
-    """The server accepts this chart over the last release's with the same values, but for removed settings,
-    and the rollback.
-    """
     namespace = f"last-{name_of(values)}"
     last, now = last_chart / "ci" / values.name, tmp_path / values.name
     now.write_text(last.read_text(encoding="utf-8").replace(", tasks_prefix: quality.tasks.", ""))

@@ -1,5 +1,3 @@
-"""Renders of the chart, without a cluster."""
-
 from __future__ import annotations
 
 import json
@@ -45,7 +43,6 @@ def test_helm_lints(values: Path) -> None:
 
 @each_values
 def test_the_render_is_the_committed_one(values: Path) -> None:
-    """The render equals the committed one; `python -m tests.helm.renders` rewrites it."""
     assert text_of(values) == golden(values).read_text(encoding="utf-8"), (
         "run python -m tests.helm.renders and look"
     )
@@ -318,9 +315,7 @@ def test_the_package_holds_the_chart_alone(tmp_path: Path) -> None:
 
 
 def test_names_stay_short_enough() -> None:
-    """With the longest release name, names stay within 63 characters, those of StatefulSets within 52 (their
-    pods' label adds eleven).
-    """
+    """At most 63 characters, of a StatefulSet 52: its pods' label adds eleven."""
     release = "r" * 53
     values = "mode=split,worker.kind=StatefulSet,topicsJob.enabled=true"
     said = run(tool("helm"), "template", release, CHART, "--set", values)

@@ -1,5 +1,3 @@
-"""Values and their schema, in Python."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -183,7 +181,6 @@ def test_the_grace_period_covers_the_drain() -> None:
 
 
 def test_the_default_metrics_are_those_of_the_settings() -> None:
-    """Without configured metrics KEDA's triggers use the default topics."""
     helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
     settings = Settings()
     assert set(settings.metrics) == {"coverage", "relevance"}

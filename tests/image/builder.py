@@ -1,5 +1,3 @@
-"""Builds the Dockerfile with buildah, without an engine or an image registry."""
-
 from __future__ import annotations
 
 import json

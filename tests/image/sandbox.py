@@ -29,7 +29,6 @@ exec chroot "$root" "$@"
 
 
 def inside(image: Built, words: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
-    """Return the command line that runs a program of the image."""
     user, group = image.config["User"].split(":")
     mounts: list[str] = []
     for path, source in (files or {}).items():

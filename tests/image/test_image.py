@@ -1,5 +1,3 @@
-"""The image is built and run: unprivileged, with a read-only root."""
-
 from __future__ import annotations
 
 import asyncio
@@ -42,7 +40,6 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with stray files, which no image may contain."""
     folder = tmp_path_factory.mktemp("context")
     copy_of_the_project(folder)
     folders = ".env streams/.env judge/own.key judge/own.pem .git/config requirements/own.txt deploy/key.pem"
@@ -157,7 +154,6 @@ def test_it_has_exactly_the_pinned_packages(image: Built) -> None:
 
 
 def test_it_brings_no_tool_that_builds_or_installs(image: Built) -> None:
-    """The image has no compiler, and its environment has no pip."""
     for program in ("cc", "gcc", "cpp", "as", "ld", "strip", "make", "git", "curl", "wget"):
         assert run_inside(image, "sh", "-c", f"command -v {program}").returncode != 0, program
     assert "No module named 'pip'" in run_inside(image, "python3", "-c", "import pip").stderr

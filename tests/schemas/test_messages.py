@@ -1,5 +1,3 @@
-"""Guarantees of the message models."""
-
 from __future__ import annotations
 
 import hashlib

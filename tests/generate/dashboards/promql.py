@@ -11,7 +11,6 @@ _SELECTOR = re.compile(r"([\w:]+)\{([^}]*)\}")
 
 
 def names(expr: str) -> set[str]:
-    """The series in an expression whose variables were replaced."""
     return set(_NAME.findall(_STRING.sub('""', expr)))
 
 

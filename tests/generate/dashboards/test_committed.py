@@ -54,7 +54,6 @@ def _queries(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _ready(document: dict[str, Any]) -> Iterator[str]:
-    """Every expression for every window, with plain values for the variables."""
     values = {one["name"]: "v" for one in document["templating"]["list"]}
     variables = [one for one in document["templating"]["list"] if one["type"] == "query"]
     asked = [expr for _, expr in _queries(document)] + [one["query"]["query"] for one in variables]
@@ -274,7 +273,6 @@ def test_the_comparison_reports_lost_fields() -> None:
 @pytest.mark.tools
 @each_dashboard
 def test_grafanas_model_knows_every_field(path: Path) -> None:
-    """A round trip through the foundation SDK keeps every field."""
     python = python_with("grafana_foundation_sdk")
     run(python, Path(__file__).parent / "roundtrip.py", path)
 
@@ -300,7 +298,6 @@ def _settings(version: str) -> dict[str, object]:
 
 
 def _program(document: dict[str, object], schema: Path) -> str:
-    """A program that assigns the parts of a dashboard to variables of Grafana's types."""
     lines = [_import(schema, "dashboard/x", "Dashboard", "Dashboard"), _LITERALS]
     panels = document["panels"]
     assert isinstance(panels, list)

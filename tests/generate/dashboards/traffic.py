@@ -151,7 +151,6 @@ def _series(name: str, labels: Mapping[str, str]) -> str:
 
 
 def input_series() -> list[dict[str, str]]:
-    """All series with one value a minute, in the notation of promtool."""
     series: dict[str, list[str]] = {}
     for job, instance, labels, seed in (
         (JOB, "worker-0:8080", _LABELS, 1),

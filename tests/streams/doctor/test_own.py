@@ -1,5 +1,3 @@
-"""The doctor's checks of settings, secrets, prompt packs, budget, process and port, and its exit code."""
-
 from __future__ import annotations
 
 import json

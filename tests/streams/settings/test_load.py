@@ -1,5 +1,3 @@
-"""What is accepted: from files, variables and defaults; and how it is shown."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -118,7 +118,6 @@ def test_a_control_character_is_refused_with_its_path(tmp_path: Path, escape: st
 
 
 def test_a_long_list_of_the_wrong_kind_is_no_long_error(tmp_path: Path) -> None:
-    """The first 50 problems are listed, and the rest counted."""
     found = problems(tmp_path, f"telemetry: {{labels: [{', '.join(['{}'] * 3_000)}]}}")
     assert len(found) == 51
     assert found[-1] == "and 2950 more problems; correct these first"
@@ -135,5 +134,4 @@ def test_a_long_list_of_the_wrong_kind_is_no_long_error(tmp_path: Path) -> None:
     ],
 )
 def test_no_message_shows_a_secret_of_a_variable(tmp_path: Path, name: str, value: str) -> None:
-    """Those of files are in refused.txt."""
     problems(tmp_path, "", {f"JUDGESTREAM_{name}": value})

@@ -1,5 +1,3 @@
-"""A renamed setting works under its old name until the version in which that ends."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

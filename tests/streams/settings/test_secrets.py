@@ -1,8 +1,3 @@
-"""Every secret of the settings, found by its type: refused in the file, masked wherever it could appear.
-
-The files of certificates are read again when they change.
-"""
-
 from __future__ import annotations
 
 import io
@@ -67,7 +62,6 @@ def places(declared: Any, path: str = "") -> Iterator[str]:
 
 
 def sources(document: Any, path: str = "") -> Iterator[tuple[str, str, Any, str]]:
-    """Yield place, variable, holder and key of each secret that a document names."""
     children = document.items() if isinstance(document, dict) else enumerate(document)
     for key, value in children:
         part = key if isinstance(document, dict) and path != "sinks" else "*"

@@ -1,5 +1,3 @@
-"""Log lines: one format, no secrets, nothing forged, and repeated messages only now and then."""
-
 from __future__ import annotations
 
 import base64

@@ -1,5 +1,3 @@
-"""The worker's port without a worker."""
-
 from __future__ import annotations
 
 import contextlib
@@ -32,7 +30,6 @@ def idle_worker(**parts: Any) -> Any:
 
 @contextlib.asynccontextmanager
 async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
-    """Serve an idle worker's port with settings of `telemetry` and parts of the server; yield its address."""
     given = {name: access.pop(name) for name in ("port", "page") if name in access}
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry)

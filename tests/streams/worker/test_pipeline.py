@@ -1,5 +1,3 @@
-"""A worker's agents, and how each handles its records, without a broker."""
-
 from __future__ import annotations
 
 import asyncio
