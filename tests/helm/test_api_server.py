@@ -2,21 +2,121 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
+import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from tests.chaos import earlier
-from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, pods, rendered
-from tests.helm.kube import Cluster, cluster
-from tests.helm.kubernetes import CUSTOM_GROUPS
+from tests.helm.chart import CHART, CI_VALUES, CUSTOM_GROUPS, load, name_of, rendered
+from tests.integration.kafka import free_ports
 from tests.places import ROOT
-from tests.toolbox import custom_resource_definitions
+from tests.toolbox import custom_resource_definitions, run, tool
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(300)]
+
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    kubeconfig: Path
+
+    def kubectl(self, *arguments: str | Path) -> str:
+        return run(tool("kubectl"), "--kubeconfig", self.kubeconfig, *arguments)
+
+    def helm(self, *arguments: str | Path) -> str:
+        return run(tool("helm"), "--kubeconfig", self.kubeconfig, *arguments)
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """An API server and its etcd on loopback; without controllers and nodes, objects do not run."""
+    token, (etcd_port, peer_port, port) = secrets.token_hex(16), free_ports(3)
+    key, tokens, kubeconfig = folder / "accounts.key", folder / "tokens.csv", folder / "kubeconfig"
+    run(tool("openssl"), "genrsa", "-out", key, "2048")
+    tokens.write_text(f"{token},admin,1,system:masters\n", encoding="utf-8")
+    kubeconfig.write_text(
+        f"""\
+apiVersion: v1
+kind: Config
+clusters: [{{name: test, cluster: {{server: "https://127.0.0.1:{port}", insecure-skip-tls-verify: true}}}}]
+users: [{{name: test, user: {{token: "{token}"}}}}]
+contexts: [{{name: test, context: {{cluster: test, user: test}}}}]
+current-context: test
+""",
+        encoding="utf-8",
+    )
+    kubeconfig.chmod(0o600)  # else Helm warns
+    etcd, peer = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
+    with ExitStack() as stack:
+        stack.enter_context(
+            _running(
+                folder / "etcd.log",
+                tool("etcd"),
+                f"--data-dir={folder / 'etcd'}",
+                "--unsafe-no-fsync",
+                f"--listen-client-urls={etcd}",
+                f"--advertise-client-urls={etcd}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+            )
+        )
+        server = stack.enter_context(  # ends first: without etcd it hangs at its end
+            _running(
+                folder / "kube-apiserver.log",
+                tool("kube-apiserver"),
+                f"--etcd-servers={etcd}",
+                f"--cert-dir={folder / 'certificates'}",
+                "--bind-address=127.0.0.1",
+                f"--secure-port={port}",
+                "--service-cluster-ip-range=10.0.0.0/24",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={key}",
+                f"--service-account-signing-key-file={key}",
+                f"--token-auth-file={tokens}",
+                "--authorization-mode=RBAC",
+                # A controller creates the accounts of namespaces, and none runs here.
+                "--disable-admission-plugins=ServiceAccount",
+                "--shutdown-delay-duration=0s",
+            )
+        )
+        found = Cluster(kubeconfig)
+        _wait(found, server, folder / "kube-apiserver.log")
+        yield found
+
+
+def _wait(found: Cluster, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    command = [tool("kubectl"), "--kubeconfig", str(found.kubeconfig), "get", "--raw", "/readyz"]
+    while subprocess.run(command, capture_output=True, check=False).returncode:
+        said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+        assert server.poll() is None, f"kube-apiserver ended: {said}"
+        assert time.monotonic() < deadline, f"kube-apiserver is not ready within {START_SECONDS:g} s: {said}"
+        time.sleep(0.2)  # poll
+
+
+@contextmanager
+def _running(log: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -44,30 +144,23 @@ def _install(server: Cluster, namespace: str, values: Path, *arguments: str, cha
     )  # fmt: skip
 
 
-def _create_strictly(server: Cluster, documents: list[Manifest], folder: Path, namespace: str) -> None:
-    file = folder / "manifests.json"  # JSON is parsed ten times as fast as YAML
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}), encoding="utf-8")
-    server.kubectl(
-        "create", "--dry-run=server", "--validate=strict", "--namespace", namespace, "--filename", file
-    )
-
-
 @pytest.mark.parametrize("values", CI_VALUES, ids=name_of)
 def test_the_server_accepts_install_and_upgrade(server: Cluster, values: Path, tmp_path: Path) -> None:
     """From the default values and back; each object, hooks included, also passes strict validation alone."""
     namespace = f"up-{name_of(values)}"
     _install(server, namespace, CHART / "ci" / "default-values.yaml")
-    _create_strictly(server, _without_place(rendered(values)), tmp_path, namespace)
+    documents = rendered(values)
+    for document in documents:
+        document["metadata"].pop("namespace", None)
+    file = tmp_path / "manifests.json"  # JSON is parsed ten times as fast as YAML
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}), encoding="utf-8")
+    server.kubectl(
+        "create", "--dry-run=server", "--validate=strict", "--namespace", namespace, "--filename", file
+    )
     said = _install(server, namespace, values)
     assert "judgestream 0.1.0 is installed" in said
     _install(server, namespace, CHART / "ci" / "default-values.yaml", "--set", "commonLabels.again=yes")
     server.helm("uninstall", "quality", "--namespace", namespace, "--no-hooks")
-
-
-def _without_place(documents: list[Manifest]) -> list[Manifest]:
-    for document in documents:
-        document["metadata"].pop("namespace", None)
-    return documents
 
 
 @pytest.mark.parametrize("values", CI_VALUES, ids=name_of)
@@ -120,38 +213,6 @@ def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> N
     assert all(len(selectors) == 3 for selectors in by_release.values())
     for release, selectors in by_release.items():
         assert {selector["app.kubernetes.io/instance"] for selector in selectors} == {release}
-
-
-def test_restricted_namespaces_admit_every_pod(server: Cluster, tmp_path: Path) -> None:
-    server.kubectl("create", "namespace", "restricted")
-    server.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
-    server.kubectl("create", "priorityclass", "background", "--value=-10")
-    found = {
-        f"{name_of(values)}-{name.replace('/', '-').lower()}": pod
-        for values in CI_VALUES
-        if values.name != "full-values.yaml"  # it has foreign containers
-        for name, pod in pods(rendered(values)).items()
-    }
-    assert len(found) > len(CI_VALUES)
-    documents: list[Manifest] = [
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": _startable(pod)}
-        for name, pod in found.items()
-    ]
-    _create_strictly(server, documents, tmp_path, "restricted")
-    (broken,) = documents[:1]
-    broken["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
-    with pytest.raises(AssertionError, match="violates PodSecurity"):
-        _create_strictly(server, [broken], tmp_path, "restricted")
-
-
-def _startable(pod: dict[str, Any]) -> dict[str, Any]:
-    """Add the volumes of claims, which a controller would add."""
-    volumes = {one["name"] for one in pod.get("volumes", [])}
-    claimed = {
-        mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", [])
-    } - volumes
-    added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed]
-    return {**pod, "volumes": [*pod.get("volumes", []), *added]}
 
 
 def test_the_definitions_are_those_of_the_kinds_that_are_made() -> None:
