@@ -84,8 +84,6 @@ class Arena:
     cluster: KafkaCluster | None = None
     team: Team | None = None
     workers: list[Worker] = field(default_factory=list)
-    gone: list[Worker] = field(default_factory=list)
-    """Workers that ended by themselves, as the fault expects."""
     report: Report | None = None
     log_lines: int = 0
     """The most log lines of a worker between two starts."""
@@ -231,7 +229,7 @@ class Arena:
         if open_at_end:
             report.note("offsets not committed up to the end", [self.stage.settings.kafka.group_id])
         ended = zip(self.workers, codes, strict=True)
-        bad = [f"{one.name}: {code}" for one, code in ended if code and one not in self.gone]
+        bad = [f"{one.name}: {code}" for one, code in ended if code]
         report.note("worker with an exit code other than 0", bad)
         lines = {one.name: math.ceil(len(one.lines("")) / (1 + one.restarts)) for one in self.workers}
         self.log_lines = max(lines.values())

@@ -87,25 +87,16 @@ def test_the_home_dashboard_and_the_data_source_exist(services: Services) -> Non
 
 
 def test_the_script_of_the_replay_parses() -> None:
-    script = _FOLDER / "replay.sh"
-    run("sh", "-n", script)
-    assert "demo_events.py" in script.read_text(encoding="utf-8")
+    run("sh", "-n", _FOLDER / "replay.sh")
+    assert "demo_events.py" in (_FOLDER / "replay.sh").read_text(encoding="utf-8")
 
 
 @pytest.mark.tools
-def test_compose_reads_the_file() -> None:
+def test_the_programs_take_their_configurations(tmp_path: Path) -> None:
     assert "ok" in run(tool("composecheck"), _COMPOSE)
-
-
-@pytest.mark.tools
-def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
+    assert "SUCCESS" in run(tool("amtool"), "check-config", _FOLDER / "alertmanager.yml")
     shutil.copy(_FOLDER / "prometheus.yml", tmp_path)
     (tmp_path / "judgestream").symlink_to(ROOT / "helm" / "files")
     said = run(tool("promtool"), "check", "config", tmp_path / "prometheus.yml")
     assert "is valid prometheus config file syntax" in said
     assert said.count("rules found") == 2, said
-
-
-@pytest.mark.tools
-def test_alertmanager_takes_its_configuration() -> None:
-    assert "SUCCESS" in run(tool("amtool"), "check-config", _FOLDER / "alertmanager.yml")

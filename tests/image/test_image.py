@@ -59,7 +59,7 @@ def test_hadolint_has_nothing_to_say() -> None:
     run(tool("hadolint"), "--failure-threshold", "style", ROOT / "Dockerfile")
 
 
-def test_it_has_labels_user_command_and_health_check(image: Built) -> None:
+def test_it_is_small_and_has_labels_user_command_and_health_check(image: Built) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     about = {"title": "judgestream", "licenses": project["license"], "version": project["version"]}
     labels = {
@@ -71,9 +71,6 @@ def test_it_has_labels_user_command_and_health_check(image: Built) -> None:
     assert image.config["Cmd"] == ["worker", "--config", CONFIG]
     assert image.config["Healthcheck"]["Test"] == ["CMD", "judgestream", "health", "--config", CONFIG]
     assert list(image.config["ExposedPorts"]) == ["8080/tcp"]
-
-
-def test_it_is_small(image: Built) -> None:
     assert image.size_bytes < 350e6
 
 
@@ -119,7 +116,7 @@ async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> 
         (tmp_path / "config.yaml").write_text(json.dumps(settings))
         files = {CONFIG: tmp_path / "config.yaml"}
         check = inside(image, image.config["Healthcheck"]["Test"][1:], files)
-        assert await _ended(check) == 1
+        assert (await asyncio.to_thread(ended, *check)).returncode == 1
         worker = await asyncio.create_subprocess_exec(
             *inside(image, ["judgestream", *image.config["Cmd"]], files),
             stdout=asyncio.subprocess.DEVNULL,
@@ -128,7 +125,7 @@ async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> 
         told = asyncio.create_task(worker.communicate())
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                while await _ended(check) != 0:
+                while (await asyncio.to_thread(ended, *check)).returncode != 0:
                     assert worker.returncode is None, (await told)[1].decode()
         finally:
             if worker.returncode is None:
@@ -136,13 +133,6 @@ async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> 
             async with asyncio.timeout(DEADLINE_SECONDS):
                 _, said = await told
         assert worker.returncode == 0, said.decode()
-
-
-async def _ended(words: list[str]) -> int:
-    process = await asyncio.create_subprocess_exec(
-        *words, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-    )
-    return await process.wait()
 
 
 def test_it_has_exactly_the_pinned_packages(image: Built) -> None:

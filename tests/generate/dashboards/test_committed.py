@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 from generate.dashboards.files import FOLDER, all_dashboards
 from streams.telemetry.catalogue import CATALOGUE, LABELS, PROCESS
 from streams.telemetry.labels import label_names
-from tests.generate.dashboards.promql import names, plain, selectors
 from tests.generate.dashboards.roundtrip import differences
 from tests.generate.dashboards.traffic import JOB, MINUTES, PLAIN_JOB, input_series
 from tests.rules.rule_files import FILES, rules
@@ -34,7 +33,27 @@ _UNUSED: dict[str, str] = {
     "judgestream_monitor_state_problems": "the log says which series learned again, and why",
 }
 
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_NAME = re.compile(r"[a-zA-Z_][\w:]*judgestream[\w:]*|judgestream_\w+|\b\w+(?=\{)")
+_SELECTOR = re.compile(r"([\w:]+)\{([^}]*)\}")
+
 each_dashboard = pytest.mark.parametrize("path", _FILES, ids=lambda path: path.stem)
+
+
+# A rough parser of expressions, sufficient for those of this project.
+def names(expr: str) -> set[str]:
+    return set(_NAME.findall(_STRING.sub('""', expr)))
+
+
+def selectors(expr: str) -> Iterator[tuple[str, set[str]]]:
+    for name, matchers in _SELECTOR.findall(_STRING.sub('""', expr)):
+        yield name, set(re.findall(r"(\w+)\s*[=!]", matchers))
+
+
+def plain(text: str, values: Mapping[str, str]) -> str:
+    for name in sorted(values, key=len, reverse=True):
+        text = re.sub(rf"\$\{{{re.escape(name)}\}}|\${re.escape(name)}\b", values[name], text)
+    return text
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -273,11 +292,9 @@ def _settings(version: str) -> dict[str, object]:
     return {"compilerOptions": {**form, **checks, "paths": paths}, "files": ["check.ts"]}
 
 
-def _program(document: dict[str, object], schema: Path) -> str:
+def _program(document: dict[str, Any], schema: Path) -> str:
     lines = [_import(schema, "dashboard/x", "Dashboard", "Dashboard"), _LITERALS]
-    panels = document["panels"]
-    assert isinstance(panels, list)
-    for index, panel in enumerate(panels):
+    for index, panel in enumerate(document["panels"]):
         if panel["type"] == "row":
             continue
         folder = f"composable/{_FOLDERS.get(panel['type'], panel['type'])}/panelcfg/x"
@@ -291,11 +308,9 @@ def _program(document: dict[str, object], schema: Path) -> str:
             lines.append(
                 f"export const custom{index}: Plain<Partial<FieldConfig{index}>> = {json.dumps(custom)};"
             )
-    annotations = document["annotations"]
-    assert isinstance(annotations, dict)
     marks = [
         {key: value for key, value in mark.items() if key not in _UNKNOWN_TO_TYPES}
-        for mark in annotations["list"]
+        for mark in document["annotations"]["list"]
     ]
     known = {**document, "annotations": {"list": marks}}
     lines.append(f"export const dashboard: Plain<Partial<Dashboard>> = {json.dumps(known)};")
