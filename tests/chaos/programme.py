@@ -15,7 +15,7 @@ from tests.chaos.checker import Report
 from tests.chaos.fault import Fault
 from tests.chaos.processes import Judge
 from tests.chaos.proxy import Proxy
-from tests.chaos.table import Row, keep
+from tests.chaos.table import Row, keep, row_of
 from tests.integration.cluster import KafkaCluster
 from tests.integration.kafka import ApacheKafka
 
@@ -128,7 +128,7 @@ class Programme:
         try:
             return await fault.play(arena)
         finally:
-            row = Row.of(fault.name, arena.report, arena.log_lines, time.monotonic() - started)
+            row = row_of(fault.name, arena.report, arena.log_lines, time.monotonic() - started)
             self.rows.append(row)
             if kept := os.environ.get(KEPT):
                 keep(Path(kept), row)
