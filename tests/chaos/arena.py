@@ -130,11 +130,7 @@ class Arena:
         )
 
     async def begin(
-        self,
-        *,
-        workers: int | None = None,
-        session_seconds: int = SESSION_SECONDS,
-        stretch: float = 1.0,
+        self, *, workers: int | None = None, session_seconds: int = SESSION_SECONDS, stretch: float = 1.0
     ) -> None:
         """Start workers (the whole crew by default), let each read, produce, and wait for first verdicts."""
         self.stage.changes["kafka.session_timeout_seconds"] = session_seconds
@@ -167,9 +163,9 @@ class Arena:
                 servers = ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.proxies)
                 variables["JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS"] = servers
             started.append(Worker(name, command, variables, self.directory / f"{name}.log"))
-        self.workers += started
         for worker in started:
             await worker.start()
+            self.workers.append(worker)
         for worker in started:
             await worker.reads()
 
@@ -304,6 +300,6 @@ class Arena:
         if self._feed is not None:
             await self._feed.cancel()
         for worker in self.workers:
-            if worker.process is not None and worker.process.returncode is None:
+            if worker.process.returncode is None:
                 worker.process.kill()
                 await worker.process.wait()

@@ -15,6 +15,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.judge.fake_openai import completed
+
 _NUMBER = re.compile(r"How is number (\d+) done")
 _ASKED = re.compile(r"Say exactly (\{.*\})")
 """A reply that a prompt may request instead of a score."""
@@ -35,12 +37,8 @@ class ScriptedJudge:
     async def change(self, request: web.Request) -> web.Response:
         """Change its replies; returns the counts of answered calls and calls in flight."""
         wanted: dict[str, Any] = await request.json()
-        self.mode = wanted.get("mode", self.mode)
-        self.latency_seconds = wanted.get("latency_seconds", self.latency_seconds)
-        self.hang_every = wanted.get("hang_every", self.hang_every)
-        self.once += wanted.get("once", [])
-        self.score = wanted.get("score", self.score)
-        self.limit = wanted.get("limit", self.limit)
+        self.once += wanted.pop("once", [])
+        vars(self).update(wanted)
         self._changed.set()
         self._changed = asyncio.Event()
         return web.json_response({"answered": self.answered, "in_hand": self.in_hand})
@@ -69,17 +67,7 @@ class ScriptedJudge:
         asked = _ASKED.search(body["messages"][0]["content"])
         plain = json.dumps({"score": self.score, "justification": "plain"})
         reply = plain if asked is None else asked[1]
-        message = {"role": "assistant", "content": reply if self.mode == "answer" else "Certainly!"}
-        return web.json_response(
-            {
-                "id": "c",
-                "object": "chat.completion",
-                "created": 0,
-                "model": body["model"],
-                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-                "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
-            }
-        )
+        return completed(reply if self.mode == "answer" else "Certainly!", model=body["model"])
 
 
 async def main(port: int) -> None:

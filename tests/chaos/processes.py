@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,14 +36,12 @@ class Worker:
     command: Sequence[str]
     environment: dict[str, str]
     log: Path
-    process: asyncio.subprocess.Process | None = None
+    process: asyncio.subprocess.Process = field(init=False)
     restarts: int = -1
-    """The number of restarts."""
     _starts: int = 0
 
     @property
     def pid(self) -> int:
-        assert self.process is not None, f"{self.name} was never started"
         return self.process.pid
 
     async def start(self) -> None:
@@ -57,7 +55,6 @@ class Worker:
     async def end(self, how: signal.Signals) -> int:
         """Send a signal and wait for the end; fails if the worker does not end in time."""
         process = self.process
-        assert process is not None, f"{self.name} was never started"
         if process.returncode is None:
             # asyncio's send_signal polls the process, after which its watcher does not know the exit code.
             with contextlib.suppress(ProcessLookupError):
@@ -80,7 +77,6 @@ class Worker:
 
     async def reads(self) -> None:
         def reads() -> bool:
-            assert self.process is not None, f"{self.name} was never started"
             assert self.process.returncode is None, f"{self.name} did not start:\n{self.tail()}"
             return len(self.lines(READS)) > self._starts
 
