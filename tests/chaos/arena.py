@@ -37,10 +37,8 @@ from tests.integration.wire_client import create_topic
 PROGRAM: Final = (sys.executable, "-m", "tests.chaos.program")
 PARTITIONS: Final = 6
 LOG_LINES: Final = 100
-"""The most log lines of a worker in any fault."""
 SESSION_SECONDS: Final = 10
-"""A worker that is silent for this long loses its partitions; longer than a busy machine delays a
-heartbeat."""
+"""Longer than a busy machine delays a heartbeat."""
 JUDGE_TIMEOUT_SECONDS: Final = 2
 _SETTINGS: Final = {
     **settings_changes(),
@@ -86,11 +84,8 @@ class Arena:
     workers: list[Worker] = field(default_factory=list)
     report: Report | None = None
     log_lines: int = 0
-    """The most log lines of a worker between two starts."""
     constants: Mapping[str, Any] = field(default_factory=lambda: _CONSTANTS)
-    """Constants of its workers; see `tuned`."""
     watches_observations: bool = False
-    """Whether the end also requires that the monitor has read all observations."""
 
     def __post_init__(self) -> None:
         self.policy: Policy = POLICY if self.team is None else self.team.policy

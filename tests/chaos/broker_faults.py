@@ -20,7 +20,6 @@ KAFKA_STORAGE_ERROR = 56
 TOPIC_AUTHORIZATION_FAILED = 29
 FULL_AT_BYTES = 16_384
 CLIENT_ID = "judgestream"
-"""The client id of every worker."""
 QUOTAS = {"producer_byte_rate": 20_000.0, "consumer_byte_rate": 20_000.0, "request_percentage": 2.0}
 """Bytes a second, and percent of one broker thread."""
 

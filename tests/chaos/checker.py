@@ -23,7 +23,6 @@ from typing import Any, Final, Literal
 
 RANDOM_BITS: Final = 56
 MAX_SHOWN: Final = 5
-"""Examples shown for each kind of problem."""
 
 Pair = tuple[str, str]
 """Event id and metric."""
@@ -72,28 +71,21 @@ class Policy:
 class Written:
     events: Sequence[Record]
     tasks: Mapping[str, Sequence[Record]]
-    """By metric."""
     scores: Sequence[Record]
     dead_letters: Sequence[Record]
 
 
 @dataclass(slots=True)
 class Report:
-    """The checker's findings; `problems` is empty if all is well."""
+    """Counts of events (read, outcomes), of pairs (due, results, dead letters, failed), and the problems."""
 
     read: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    """The outcomes of the events, from the topics."""
     due: int = 0
-    """Pairs of event and metric that had to be judged."""
     results: int = 0
-    """Pairs with a result, without duplicates."""
     dead_letters: int = 0
-    """Pairs that became dead letters."""
     duplicates: int = 0
-    """Repeated results."""
     failed: set[Pair] = field(default_factory=set)
-    """Pairs with a failed result."""
     duplicate_tasks: int = 0
     duplicate_dead_letters: int = 0
     lost: int = 0
@@ -181,7 +173,6 @@ class _Check:
         self._events = {record.place: record for record in written.events}
         self._expected = {place: expected(record.value, policy) for place, record in self._events.items()}
         self._pairs: dict[Pair, list[Place]] = defaultdict(list)
-        """The pairs that are due, with their events."""
         for place, (_, metrics) in self._expected.items():
             for metric in metrics:
                 self._pairs[self._pair(place, metric)].append(place)
@@ -189,7 +180,6 @@ class _Check:
         self._set_aside: set[Place] = set()
         self._judged: set[Pair] = set()
         self._letters: Counter[Place] = Counter()
-        """The number of dead letters by their record."""
         self._again: dict[Place, str] = {}
         """The result ids of tasks under a replay id."""
 

@@ -9,8 +9,7 @@ from tests.chaos.checker import Report
 from tests.chaos.team import Team
 
 Access = Literal["shared", "proxied", "cluster", "proxied cluster", "alone"]
-"""How a fault uses the broker: shared, shared through the proxy, a cluster of three brokers, that cluster
-through a proxy each, or alone."""
+"""The broker: shared, or through a proxy, or three of them, or through a proxy each, or alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,9 @@ from tests.integration.deadlines import until
 from tests.places import ROOT
 
 END_SECONDS: Final = 120.0
-"""A worker ends within 35 s of SIGTERM; a busy machine takes longer, and a worker that hangs never
-ends.
-"""
+"""A worker ends within 35 s of SIGTERM; a busy machine takes longer."""
 START_SECONDS: Final = 180.0
-"""The limit of a start. Imports take 2 s on an idle machine and took a minute on a busy
-one."""
+"""Imports take 2 s on an idle machine and took a minute on a busy one."""
 READS: Final = '"event": "reading"'
 """Logged when a worker has its partitions."""
 _LOG_TAIL_CHARS = 3_000

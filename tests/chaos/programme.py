@@ -22,7 +22,6 @@ from tests.integration.kafka import ApacheKafka
 KEPT: Final = "CHAOS_REPORT"
 """Names a Markdown file for the report; each finished fault adds or replaces its row."""
 SEATS: Final = 4 * (os.cpu_count() or 1)
-"""Concurrent worker processes."""
 
 
 class Seats:

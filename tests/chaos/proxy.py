@@ -22,7 +22,6 @@ class _Link:
     client: asyncio.StreamWriter
     broker: asyncio.StreamWriter
     owed: int = 0
-    """Outstanding answers of the broker."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while none is outstanding."""
     lost: Collection[Way] = ()
@@ -38,13 +37,11 @@ class Proxy:
 
     def __init__(self, port: int, target_port: int) -> None:
         self.mode: Mode = "pass"
-        """slow: every frame is delayed; half-open: connections of that time stay half-open for
-        good."""
+        """slow: every frame is delayed; half-open: connections of that time stay so for good."""
         self.delay_seconds = 0.15
         self.produce_error: int | None = None
         """If set, produce requests get this Kafka error and do not reach the broker."""
         self.produce_errors = 0
-        """The number of such answers."""
         self.port = port
         self._target_port = target_port
         self._server: asyncio.Server | None = None

@@ -25,7 +25,6 @@ from tests.toolbox import ended, tool
 
 SUITES: Final = Path(__file__).parent / "suites"
 RELEASE: Final = "one"
-"""The release name in the cases."""
 _PART: Final = re.compile(r'([^.\[\]]+)|\[(\d+)\]|\["([^"]+)"\]')
 _PLACES: Final = {"template", "documentIndex"}
 Case = Mapping[str, Any]
@@ -168,4 +167,3 @@ CHECKS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], bool]]] = {
     "contains": _contains,
     "notContains": lambda found, about: not _contains(found, about),
 }
-"""The checks of a value at a path, by assertion."""

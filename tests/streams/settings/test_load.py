@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from streams.errors import SettingsError
 from streams.settings.addresses import sends_key_in_the_clear
@@ -139,10 +139,6 @@ def test_a_key_sent_over_http_to_another_machine_is_reported() -> None:
         ({}, []),
         ({"OPENAI_MODEL": "m"}, []),
         ({"OPENAI_API_KEY": "k"}, [("https://api.openai.com/v1", "gpt-4.1-mini", "OPENAI_API_KEY")]),
-        (
-            {"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"},
-            [("https://api.openai.com/v1", "m", "OPENAI_API_KEY")],
-        ),
         ({"OPENAI_BASE_URL": "http://h:1/v1/", "OPENAI_MODEL": "m"}, [("http://h:1/v1", "m", None)]),
         (
             {"OPENAI_BASE_URL": "http://h/v1", "OPENAI_MODEL": "m", "OPENAI_API_KEY": "k"},
@@ -163,15 +159,11 @@ def test_the_usual_variables_give_an_endpoint(env: dict[str, str], expected: Any
 
 
 def test_the_tree_is_frozen_and_closed() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
-        Settings().judge.max_in_flight = 1  # type: ignore[misc]  # the tested assignment
-
     def sections(model: type[BaseModel]) -> list[type[BaseModel]]:
         return [model, *(inner for one in model.__subclasses__() for inner in sections(one))]
 
     for section in sections(Settings.__mro__[1]):
-        assert section.model_config.get("extra") == "forbid", section
-        assert section.model_config.get("frozen") is True, section
+        assert section.model_config.items() >= {"extra": "forbid", "frozen": True}.items(), section
 
 
 def test_what_is_shown_can_be_loaded_again_and_fits_the_schema() -> None:

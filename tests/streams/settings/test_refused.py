@@ -77,7 +77,6 @@ def test_unknown_and_removed_variables_are_refused_with_the_remedy(name: str, wo
         ("kafka: {group_id: a\n  b: [}", "is not valid YAML at line 2, column 4"),
         ("a: &x {b: 1}\nc: {<<: *x, <<: *x}", "is not a setting"),
         ("- a\n- b", "must be a mapping of sections (got a list)"),
-        ("? [a]\n: b", "is not valid YAML"),
         ("a: \x00", "is not valid YAML"),
         ("[" * 5000, "is nested too deeply"),
         ("? [a]\n: b", "a key must be a text"),
