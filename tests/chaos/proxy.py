@@ -7,14 +7,17 @@ import contextlib
 import struct
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Final, Literal
 
-from streams.embedded.wire import Reader, Writer
+from aiokafka.protocol.produce import ProduceRequest_v5, ProduceRequest_v6, ProduceRequest_v7
+from aiokafka.protocol.types import Int32, String
 
 Mode = Literal["pass", "slow", "half-open"]
 Way = Literal["requests", "answers"]
 BOTH_WAYS: Final[tuple[Way, ...]] = ("requests", "answers")
 _PRODUCE = 0
+_PRODUCE_FORMS = {5: ProduceRequest_v5, 6: ProduceRequest_v6, 7: ProduceRequest_v7}
 
 
 @dataclass(eq=False, slots=True)
@@ -132,37 +135,14 @@ async def _send(writer: asyncio.StreamWriter, frame: bytes) -> None:
 
 
 def refusal(request: bytes, error: int) -> bytes:
-    """A produce response (versions 5 to 7) with one error for all partitions."""
-    reader = Reader(request)
-    reader.int16()
-    version = reader.int16()
-    assert 5 <= version <= 7, f"produce request of version {version}; teach this proxy its form"
-    correlation_id = reader.int32()
-    reader.nullable_string()  # client id
-    reader.nullable_string()  # transactional id
-    reader.int16()  # acks
-    reader.int32()  # timeout
-
-    def partition() -> int:
-        number = reader.int32()
-        reader.byte_string()
-        return number
-
-    topics = reader.array(lambda: (reader.string(), reader.array(partition)))
-    writer = Writer()
-
-    def refuse_partition(number: int) -> None:
-        writer.int32(number)
-        writer.int16(error)
-        writer.int64(-1)  # offset
-        writer.int64(-1)  # timestamp
-        writer.int64(-1)  # log start offset
-
-    def refuse_topic(topic: tuple[str, list[int]]) -> None:
-        writer.string(topic[0])
-        writer.array(topic[1], refuse_partition)
-
-    writer.int32(correlation_id)
-    writer.array(topics, refuse_topic)
-    writer.int32(0)  # throttled for
-    return b"".join(writer.chunks())
+    """A produce response with one error for all partitions."""
+    body = BytesIO(request)
+    _, version, correlation_id = struct.unpack(">hhi", body.read(8))
+    String("utf-8").decode(body)  # client id
+    asked = _PRODUCE_FORMS[version].decode(body)
+    topics = [
+        (topic, [(number, error, -1, -1, -1) for number, _ in partitions])  # no offset and no times
+        for topic, partitions in asked.topics
+    ]
+    answer: bytes = Int32.encode(correlation_id) + asked.RESPONSE_TYPE(topics, 0).encode()
+    return answer
