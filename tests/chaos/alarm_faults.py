@@ -42,10 +42,7 @@ def _prepare(arena: Arena) -> None:
 
 
 async def _score(arena: Arena, score: int, until_share: float | None) -> None:
-    """Set the judge's score until it has answered this share of calls an event.
-
-    There are about 0.6 calls for each event; None applies to the end.
-    """
+    """Set the judge's score until it has answered this share of calls an event (about 0.6 are all)."""
     limit = None if until_share is None else round(until_share * arena.size.events)
     await arena.judge.change(score=score, limit=limit)
 
@@ -62,11 +59,7 @@ async def _answered(arena: Arena, share: float) -> None:
 
 
 async def _undisturbed(arena: Arena, *, learns: bool = False) -> dict[str, Alert]:
-    """The alerts of one monitor that reads the observations of each partition in order.
-
-    Args:
-        learns: Whether it first learns from the results that are not among the observations.
-    """
+    """The alerts of one monitor; `learns` lets it first read results that are not among the observations."""
     ranges = dict.fromkeys(arena.policy.metrics, (1.0, 5.0))
     config = MonitorConfig(labels=(), min_drop=_MIN_DROP, score_ranges=ranges)
     monitors = [Monitor(config) for _ in range(PARTITIONS)]
@@ -148,9 +141,7 @@ async def moved_during_a_drop(arena: Arena) -> Report:
 
 @fault("alarms: rolling upgrade from a release without state", workers=2)
 async def upgraded_before_a_drop(arena: Arena) -> Report:
-    """The earlier release kept neither observations nor state: the drop and the recovery after the upgrade
-    are raised from the results that it left.
-    """
+    """The earlier release kept neither observations nor state: its results suffice for both alerts."""
     _prepare(arena)
     # A release that wrote observations and state to other topics has written none for the new one.
     constants, elsewhere = arena.constants, arena.stage.topic("earlier")

@@ -117,9 +117,7 @@ async def _refused(arena: Arena, error: int) -> Report:
 
 @fault("produce refused: KAFKA_STORAGE_ERROR", access="proxied")
 async def storage_error(arena: Arena) -> Report:
-    """The broker answers KAFKA_STORAGE_ERROR for some seconds: writes wait, and nothing becomes a dead
-    letter.
-    """
+    """The broker answers so for some seconds: writes wait, and nothing becomes a dead letter."""
     return await _refused(arena, KAFKA_STORAGE_ERROR)
 
 
@@ -142,9 +140,7 @@ async def not_enough_replicas(arena: Arena) -> Report:
 
 @fault("max.message.bytes too low for a while")
 async def results_too_large(arena: Arena) -> Report:
-    """While the scores topic accepts at most 300 bytes a batch, verdicts become dead letters; afterwards
-    results.
-    """
+    """While the topic accepts at most 300 bytes a batch, verdicts become dead letters; afterwards results."""
     await arena.judge.change(limit=100)  # a slow machine would change the topic after the last verdict
     await arena.begin(stretch=2)
     await arena.set_topic(arena.topics["scores"], max_message_bytes="300")
@@ -163,10 +159,7 @@ async def results_too_large(arena: Arena) -> Report:
 
 @fault("quotas", access="alone")
 async def throttled(arena: Arena) -> Report:
-    """For some seconds the broker throttles the workers by quotas.
-
-    It answers late and leaves their connections unread meanwhile; every worker stays in the group.
-    """
+    """The broker answers late and leaves connections unread meanwhile; every worker stays in the group."""
     await arena.begin(stretch=2)
     await asyncio.to_thread(set_quotas, arena.servers, CLIENT_ID, QUOTAS)
     await asyncio.sleep(2 * AWAY_SECONDS)  # part of the fault

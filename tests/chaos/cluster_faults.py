@@ -52,9 +52,7 @@ async def brokers_killed(arena: Arena) -> Report:
 
 @fault("brokers paused in turn", access="cluster")
 async def brokers_paused(arena: Arena) -> Report:
-    """SIGSTOP of each broker until others lead; on SIGCONT it still believes that it leads, with a shorter
-    log.
-    """
+    """SIGSTOP of each until others lead; on SIGCONT it still believes that it leads, with a shorter log."""
     cluster = _cluster(arena)
     await arena.begin(stretch=6)
     for number in range(max(arena.size.blows, len(cluster.nodes))):
@@ -68,10 +66,7 @@ async def brokers_paused(arena: Arena) -> Report:
 
 @fault("brokers half-open in turn", access="proxied cluster")
 async def brokers_half_open(arena: Arena) -> Report:
-    """Each broker accepts connections, but loses requests, answers or both.
-
-    The other brokers reach it, so it stays leader, and writes may have been stored.
-    """
+    """Each loses requests, answers or both; others reach it, so it leads on, and may have stored writes."""
     await arena.begin(stretch=5, session_seconds=SESSION_SECONDS)
     for number, lost in enumerate(HALF_OPEN_ROUNDS[: max(arena.size.blows, len(arena.proxies))]):
         proxy = arena.proxies[number % len(arena.proxies)]

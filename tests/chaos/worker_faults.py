@@ -37,9 +37,7 @@ async def nothing_happens(arena: Arena) -> Report:
 
 @fault("poison events, 1 in 50", workers=1)
 async def poison_events(arena: Arena) -> Report:
-    """Every fiftieth record is not an event: each becomes a dead letter with its bytes, and the others are
-    judged.
-    """
+    """Every fiftieth record is no event: it becomes a dead letter with its bytes; the others are judged."""
     await arena.start_workers(arena.crew)
     arena.start_feed(poison_every=50)
     report = await arena.verdict(duplicates=0)
@@ -57,9 +55,7 @@ async def killed_again_and_again(arena: Arena) -> Report:
 
 @fault("SIGKILL, a team's own metrics", workers=3, team=TEAM)
 async def killed_amid_a_teams_metrics(arena: Arena) -> Report:
-    """The same with labels, a pair, a conversation, a panel, a check and a function in a child process: no
-    result is lost, repeated under another id, or failed.
-    """
+    """The same with every kind of metric: no result is lost, repeated under another id, or failed."""
     arena.stage.changes["kafka.session_timeout_seconds"] = SESSION_SECONDS
     await arena.start_workers(arena.crew)
     arena.start_feed(stretch=5, poison_every=NO_POISON, talks=True)
@@ -109,9 +105,7 @@ async def slow_stop(arena: Arena) -> Report:
 
 @fault("SIGSTOP beyond the session")
 async def zombie_wakes_up(arena: Arena) -> Report:
-    """SIGSTOP beyond the session: the group continues without the worker, and its actions after SIGCONT do no
-    harm.
-    """
+    """The group continues without the worker, and its actions after SIGCONT do no harm."""
     await arena.begin(session_seconds=SESSION_SECONDS, stretch=3)
     zombie = arena.workers[0].pid
     os.kill(zombie, signal.SIGSTOP)
@@ -131,9 +125,7 @@ async def zombie_wakes_up(arena: Arena) -> Report:
 
 @fault("workers join under load", workers=3)
 async def workers_join(arena: Arena) -> Report:
-    """Two workers join one that cannot keep up: the judge gets three times the concurrent calls, and nothing
-    is repeated.
-    """
+    """Two join one that cannot keep up: the judge gets three times the calls, and nothing is repeated."""
     await arena.judge.change(latency_seconds=0.5 * JUDGE_TIMEOUT_SECONDS)
     await arena.begin(workers=1)
     await arena.start_workers(arena.crew - 1)
@@ -151,9 +143,7 @@ async def workers_join(arena: Arena) -> Report:
 
 @fault("agents over processes, killed at random", workers=4)
 async def split_agents_killed(arena: Arena) -> Report:
-    """Intake, judge and monitor in separate processes, killed at random: each group continues from its
-    offsets.
-    """
+    """Intake, judge and monitor in processes of their own: each group continues from its offsets."""
     arena.stage.changes["kafka.session_timeout_seconds"] = SESSION_SECONDS
     await arena.start_workers(1, agents=("intake",))
     await arena.start_workers(2, agents=("judge",))
@@ -210,9 +200,7 @@ async def mixed_settings(arena: Arena) -> Report:
 
 @fault("offsets reset to the beginning", workers=1)
 async def offsets_reset(arena: Arena) -> Report:
-    """The group is reset to the first event while its worker is down: everything is judged again under the
-    same ids.
-    """
+    """The group is reset while its worker is down: everything is judged again under the same ids."""
     await arena.begin()
     worker = arena.workers[0]
     await arena.judged(100)

@@ -37,25 +37,19 @@ def test_every_section_has_an_example_that_is_read(section: str) -> None:
     assert getattr(settings_page.example(section), section) != getattr(Settings(), section)
 
 
-def test_defaults_and_bounds_are_those_of_the_models() -> None:
-    page = settings_page.page()
-    assert "| `sampling.default_rate` | number, from 0 to 1 | `1.0` |" in page
-    assert "| `judge.endpoints[].name` | text | `required` |" in page
-    assert "| `sampling.rules[].when` | mapping | `required` |" in page
-
-
-def test_every_command_has_a_heading() -> None:
-    page = command_page.page()
-    assert all(
-        f"\n## {name}\n" in page for name in ("demo", "worker", "judge", "config check", "offline-judge")
-    )
-    assert "`--metric`" in page
-
-
-def test_every_message_and_topic_is_there() -> None:
-    page = message_page.page()
-    assert all(f"\n## {name}\n" in page for name in MESSAGES)
-    assert page.count("\n| `qa.") + page.count("\n| `judge.") >= len(TOPICS)
+def test_settings_commands_messages_and_topics_are_there() -> None:
+    settings, commands, messages = settings_page.page(), command_page.page(), message_page.page()
+    for path, kind, default in (
+        ("sampling.default_rate", "number, from 0 to 1", "1.0"),
+        ("judge.endpoints[].name", "text", "required"),
+        ("sampling.rules[].when", "mapping", "required"),
+    ):
+        assert f"| `{path}` | {kind} | `{default}` |" in settings
+    for name in ("demo", "worker", "judge", "config check", "offline-judge"):
+        assert f"\n## {name}\n" in commands
+    assert "`--metric`" in commands
+    assert all(f"\n## {name}\n" in messages for name in MESSAGES)
+    assert messages.count("\n| `qa.") + messages.count("\n| `judge.") >= len(TOPICS)
 
 
 @pytest.mark.parametrize(
