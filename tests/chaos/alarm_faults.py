@@ -21,9 +21,8 @@ from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from streams.monitoring.partitions import STATE_VERSION
 from tests.chaos import earlier
-from tests.chaos.arena import PARTITIONS, PROGRAM, Arena
+from tests.chaos.arena import PARTITIONS, PROGRAM, Arena, fault
 from tests.chaos.checker import Report
-from tests.chaos.fault import fault
 from tests.integration.deadlines import until
 from tests.integration.tuning import environment
 from tests.places import ROOT

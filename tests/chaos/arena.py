@@ -8,10 +8,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -298,3 +298,30 @@ class Arena:
             if worker.process.returncode is None:
                 worker.process.kill()
                 await worker.process.wait()
+
+
+Access = Literal["shared", "proxied", "cluster", "proxied cluster", "alone"]
+"""The broker: shared, or through a proxy, or three of them, or through a proxy each, or alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    name: str
+    play: Callable[[Arena], Awaitable[Report]]
+    workers: int
+    access: Access
+    team: Team | None = None
+
+    @property
+    def slug(self) -> str:
+        return self.name.lower().translate(_SLUG)
+
+
+_SLUG: Final = str.maketrans(" ", "-", ",:()=.'")
+
+
+def fault(
+    name: str, *, workers: int = 2, access: Access = "shared", team: Team | None = None
+) -> Callable[[Callable[[Arena], Awaitable[Report]]], Fault]:
+    """Make a fault of a function; its docstring states the fault and the expected behaviour."""
+    return lambda play: Fault(name, play, workers, access, team)

@@ -6,9 +6,8 @@ import resource
 import signal
 from collections.abc import Callable
 
-from tests.chaos.arena import PARTITIONS, Arena
+from tests.chaos.arena import PARTITIONS, Arena, fault
 from tests.chaos.checker import Report
-from tests.chaos.fault import fault
 from tests.chaos.proxy import Proxy
 from tests.integration.deadlines import until
 from tests.integration.wire_client import set_quotas

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from tests.chaos.arena import Arena
+from tests.chaos.arena import Arena, fault
 from tests.chaos.checker import Report
-from tests.chaos.fault import fault
 from tests.chaos.proxy import BOTH_WAYS, Way
 from tests.integration.cluster import KafkaCluster
 

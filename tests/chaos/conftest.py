@@ -7,8 +7,7 @@ import pytest
 import pytest_asyncio
 
 from tests.chaos.arena import LONG, SHORT, Size
-from tests.chaos.programme import Programme
-from tests.chaos.table import Row, aligned
+from tests.chaos.programme import Programme, Row, aligned
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
 
 ROWS: pytest.StashKey[list[Row]] = pytest.StashKey()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena
+from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena, fault
 from tests.chaos.checker import Report, expected
-from tests.chaos.fault import fault
 from tests.chaos.feed import POISON_EVERY, event
 
 OUTAGE_SECONDS = 2.5 * JUDGE_TIMEOUT_SECONDS

@@ -9,9 +9,8 @@ import sys
 import time
 from datetime import UTC, datetime
 
-from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena
+from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena, fault
 from tests.chaos.checker import Report
-from tests.chaos.fault import fault
 from tests.chaos.jumping_clock import JUMPED
 from tests.chaos.team import TEAM
 from tests.integration.deadlines import until

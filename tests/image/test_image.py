@@ -15,8 +15,7 @@ from packaging.utils import canonicalize_name
 
 from streams.embedded.broker import EmbeddedBroker
 from tests.deploy.pins import pinned
-from tests.image.builder import Builder, Built, copy_of_the_project
-from tests.image.sandbox import inside, run_inside
+from tests.image.builder import Builder, Built, copy_of_the_project, inside, run_inside
 from tests.integration.kafka import free_ports
 from tests.places import ROOT
 from tests.streams.cli.processes import running
