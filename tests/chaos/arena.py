@@ -25,7 +25,7 @@ from tests.chaos.feed import POISON_EVERY, POLICY, Feed, settings_changes
 from tests.chaos.processes import Judge, Worker
 from tests.chaos.proxy import Proxy
 from tests.chaos.team import Team
-from tests.chaos.topic_reader import TopicReader
+from tests.chaos.topic_reader import TopicReader, reading
 from tests.integration.admin import kafka_admin
 from tests.integration.cluster import COPIES, KafkaCluster
 from tests.integration.deadlines import until
@@ -205,7 +205,7 @@ class Arena:
         """Produce the last events, wait for every outcome and commit, end the workers, and check."""
         await self.feed.finish()
         read = [*self.topics.values(), *([self.stage.topic("observations")] * self.watches_observations)]
-        async with TopicReader(self.servers, read) as reader:
+        async with reading(self.servers, read) as reader:
             deadline = time.monotonic() + self.size.settle_seconds
             while time.monotonic() < deadline:
                 ends = await reader.catch_up()

@@ -2,39 +2,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.chaos.checker import Record
 
-_WAIT_MS = 200
-
 
 class TopicReader:
     """Keeps every record of the topics, which must exist, including partitions added later."""
 
-    def __init__(self, bootstrap_servers: str, topics: Iterable[str]) -> None:
-        self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap_servers,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-        )
+    def __init__(self, consumer: AIOKafkaConsumer, topics: Iterable[str]) -> None:
+        self._consumer = consumer
         self._topics = tuple(topics)
         self._next: dict[TopicPartition, int] = {}
         self._records: dict[str, list[Record]] = defaultdict(list)
-
-    async def __aenter__(self) -> Self:
-        await self._consumer.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._consumer.stop()
 
     def records(self, topic: str) -> Sequence[Record]:
         return self._records[topic]
@@ -44,7 +27,7 @@ class TopicReader:
         await self._see_partitions()
         ends = await self._consumer.end_offsets(list(self._next))
         while any(self._next[place] < end for place, end in ends.items()):
-            for place, batch in (await self._consumer.getmany(timeout_ms=_WAIT_MS)).items():
+            for place, batch in (await self._consumer.getmany(timeout_ms=200)).items():
                 self._records[place.topic].extend(
                     Record(place.topic, place.partition, record.offset, record.value) for record in batch
                 )
@@ -72,3 +55,14 @@ class TopicReader:
         self._next |= beginnings
         for place, offset in self._next.items():
             self._consumer.seek(place, offset)
+
+
+@asynccontextmanager
+async def reading(bootstrap_servers: str, topics: Iterable[str]) -> AsyncIterator[TopicReader]:
+    async with AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    ) as consumer:
+        yield TopicReader(consumer, topics)

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.helm.chart import CHART, NAMESPACE, Manifest, load
+from tests.helm.chart import CHART, NAMESPACE, load
 from tests.toolbox import ended, tool
 
 SUITES: Final = Path(__file__).parent / "suites"
@@ -35,10 +35,6 @@ Case = Mapping[str, Any]
 class Rendered:
     texts: Mapping[str, str]
     error: str = ""
-
-    def documents(self, templates: Sequence[str]) -> list[Manifest]:
-        texts = [self.texts.get(name, "") for name in templates]
-        return [one for text in texts for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one]
 
 
 def cases() -> Iterator[tuple[str, Case]]:
@@ -135,10 +131,11 @@ def holds(
         return re.search(about["errorPattern"], rendered.error) is not None
     if rendered.error:
         return False
+    texts = [rendered.texts.get(name, "") for name in templates]
     if word in {"matchRegexRaw", "notMatchRegexRaw"}:
-        found = [re.search(about["pattern"], rendered.texts.get(name, "")) for name in templates]
+        found = [re.search(about["pattern"], text) for text in texts]
         return all(found) if word == "matchRegexRaw" else not any(found)
-    documents = rendered.documents(templates)
+    documents = [one for text in texts for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one]
     if word == "hasDocuments":
         return bool(len(documents) == about["count"])
     chosen = documents if index is None else documents[index : index + 1]
