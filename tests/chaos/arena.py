@@ -178,8 +178,8 @@ class Arena:
     def start_feed(self, *, stretch: float = 1.0, poison_every: int = POISON_EVERY, **more: Any) -> None:
         """Produce the events in the background; the last ones when the fault is over."""
         self._feed = Feed(
-            self.servers,
-            self.topics["events"],
+            bootstrap_servers=self.servers,
+            topic=self.topics["events"],
             count=self.size.events,
             seconds=self.size.seconds * stretch,
             poison_every=poison_every,

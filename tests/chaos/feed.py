@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
@@ -62,33 +63,22 @@ def event(number: int, poison_every: int, *, talks: bool = False) -> bytes | Non
     return json.dumps(document).encode()
 
 
+@dataclass(eq=False, kw_only=True)
 class Feed:
     """Produces events at a constant pace, during broker faults too; one in `kept` comes after the fault."""
 
-    def __init__(
-        self,
-        bootstrap_servers: str,
-        topic: str,
-        *,
-        count: int,
-        seconds: float,
-        poison_every: int,
-        codecs: Sequence[str | None] = (None,),
-        headers: Sequence[tuple[str, bytes]] = (),
-        talks: bool = False,
-        abort: bool = False,
-        kept: int = 10,
-    ) -> None:
-        self._bootstrap_servers = bootstrap_servers
-        self._topic = topic
-        self._count = count
-        self._seconds = seconds
-        self._poison_every = poison_every
-        self._codecs = codecs
-        self._headers = headers
-        self._talks = talks
-        self._abort = abort
-        self._kept_share = kept
+    bootstrap_servers: str
+    topic: str
+    count: int
+    seconds: float
+    poison_every: int
+    codecs: Sequence[str | None] = (None,)
+    headers: Sequence[tuple[str, bytes]] = ()
+    talks: bool = False
+    abort: bool = False
+    kept: int = 10
+
+    def __post_init__(self) -> None:
         self._kept = asyncio.Event()
         self._release = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -118,25 +108,25 @@ class Feed:
 
     async def _run(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            producers = [await stack.enter_async_context(self._producer(codec)) for codec in self._codecs]
+            producers = [await stack.enter_async_context(self._producer(codec)) for codec in self.codecs]
             aborting = None
-            if self._abort:
-                aborting = await stack.enter_async_context(self._producer(None, f"{self._topic}-aborted"))
-            bursts = max(self._kept_share, round(self._seconds * _BURSTS_A_SECOND))
-            kept = bursts - bursts // self._kept_share
+            if self.abort:
+                aborting = await stack.enter_async_context(self._producer(None, f"{self.topic}-aborted"))
+            bursts = max(self.kept, round(self.seconds * _BURSTS_A_SECOND))
+            kept = bursts - bursts // self.kept
             sent: list[asyncio.Future[Any]] = []
             for burst in range(bursts):
                 if burst == kept:
                     await asyncio.gather(*sent)
                     self._kept.set()
                     await self._release.wait()
-                begin, end = (self._count * (burst + more) // bursts for more in (0, 1))
+                begin, end = (self.count * (burst + more) // bursts for more in (0, 1))
                 for number in range(begin, end):
-                    value = event(number, self._poison_every, talks=self._talks)
+                    value = event(number, self.poison_every, talks=self.talks)
                     producer = producers[number % len(producers)]
-                    key = talk(number).encode() if self._talks else b"key-%d" % number
-                    headers = list(self._headers)
-                    sent.append(await producer.send(self._topic, value, key=key, headers=headers))
+                    key = talk(number).encode() if self.talks else b"key-%d" % number
+                    headers = list(self.headers)
+                    sent.append(await producer.send(self.topic, value, key=key, headers=headers))
                 if aborting is not None:
                     await self._give_up(aborting, range(begin, end))
                 await asyncio.sleep(1 / _BURSTS_A_SECOND)  # the pace
@@ -144,7 +134,7 @@ class Feed:
 
     def _producer(self, codec: str | None, transactional_id: str | None = None) -> AIOKafkaProducer:
         return AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap_servers,
+            bootstrap_servers=self.bootstrap_servers,
             enable_idempotence=True,
             transactional_id=transactional_id,
             compression_type=codec,
@@ -156,7 +146,7 @@ class Feed:
     async def _give_up(self, producer: AIOKafkaProducer, numbers: range) -> None:
         await producer.begin_transaction()
         for number in numbers:
-            value = event(number + 1_000_000, self._poison_every)
-            await producer.send(self._topic, value, key=b"key-%d" % number)
+            value = event(number + 1_000_000, self.poison_every)
+            await producer.send(self.topic, value, key=b"key-%d" % number)
         await producer.flush()
         await producer.abort_transaction()

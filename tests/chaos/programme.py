@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -52,12 +53,14 @@ class Seats:
                 self._changed.notify_all()
 
 
+@dataclass(eq=False)
 class Programme:
-    def __init__(self, kafka: ApacheKafka, size: Size, directory: Path) -> None:
-        self.rows: list[Row] = []
-        self._kafka = kafka
-        self._size = size
-        self._directory = directory
+    kafka: ApacheKafka
+    size: Size
+    directory: Path
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
         self._seats = Seats(SEATS)
         self._at_the_proxy = asyncio.Lock()
         self._at_the_cluster = asyncio.Lock()
@@ -85,7 +88,7 @@ class Programme:
 
     async def _three_brokers(self) -> KafkaCluster:
         if self._cluster is None:
-            folder = self._directory / "cluster"
+            folder = self.directory / "cluster"
             folder.mkdir()
             self._cluster = KafkaCluster(folder)
             await asyncio.to_thread(self._cluster.start)
@@ -104,7 +107,7 @@ class Programme:
 
     async def _play(self, fault: Fault, stack: contextlib.AsyncExitStack) -> Report:
         started = time.monotonic()
-        directory = self._directory / fault.slug
+        directory = self.directory / fault.slug
         directory.mkdir()
         judge = Judge(directory / "judge.log")
         stack.push_async_callback(judge.kill)
@@ -112,20 +115,13 @@ class Programme:
         cluster = await self._three_brokers() if "cluster" in fault.access else None
         proxies = []
         if "proxied" in fault.access:
-            nodes = [self._kafka] if cluster is None else cluster.nodes
+            nodes = [self.kafka] if cluster is None else cluster.nodes
             proxies = [Proxy(node.proxy_port, node.detour_port) for node in nodes]
         for proxy in proxies:
             await proxy.open()
             stack.push_async_callback(proxy.close)
         arena = Arena(
-            self._kafka,
-            directory,
-            judge,
-            self._size,
-            crew=fault.workers,
-            proxies=proxies,
-            cluster=cluster,
-            team=fault.team,
+            self.kafka, directory, judge, self.size, fault.workers, proxies, cluster=cluster, team=fault.team
         )
         stack.push_async_callback(arena.close)
         await arena.create_topics()
