@@ -2,16 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import jsonschema
 import pytest
 
-from streams.settings.base import Secret
 from streams.settings.tree import Settings
-from streams.settings.walk import section_of, unwrap
 from tests.helm.chart import CHART, CI_VALUES, load, name_of, schema
 from tests.helm.suite import Rendered, broken, cases, holds, nested
+from tests.streams.settings.secret_places import places
 
 # Objects with free keys: labels, annotations, objects of Kubernetes and KEDA, and judgestream's settings.
 _OPEN = {
@@ -98,20 +97,6 @@ def test_every_object_with_our_own_keys_is_closed() -> None:
         assert any("misspelt" in error for error in _errors(nested({path: 1})))
 
 
-def _secrets(declared: Any, above: str = "") -> Iterator[str]:
-    kind, section = unwrap(declared), section_of(declared)
-    if kind is Secret:
-        yield above
-    elif section is not None:
-        for name, field in section.model_fields.items():
-            yield from _secrets(field.annotation, f"{above}.{name}".lstrip("."))
-    elif get_origin(kind) in {tuple, list}:
-        yield from _secrets(get_args(kind)[0], above)
-
-
-_SECRETS = list(_secrets(Settings))
-
-
 def test_the_settings_of_another_packages_sink_are_its_own() -> None:
     known = {"kind": "webhook", "url": "https://example.com", "misspelt": 1}
     assert _errors({"config": {"sinks": {"mine": {**known, "kind": "theirs"}}}}) == []
@@ -124,8 +109,9 @@ def test_what_variables_may_set_is_not_required_of_the_values() -> None:
 
 
 def test_a_secret_by_value_is_refused() -> None:
-    assert {"kafka.security.password", "judge.endpoints.api_key"} <= set(_SECRETS)
-    for path in _SECRETS:
+    secrets = {path for path in places(Settings) if not path.startswith("sinks.")}
+    assert {"kafka.security.password", "judge.endpoints.*.api_key"} <= secrets
+    for path in secrets:
         config = nested({path: "hunter2"})
         if "endpoints" in path:
             config = {"judge": {"endpoints": [{"name": "primary", "model": "m", "api_key": "hunter2"}]}}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import pytest
 import structlog
@@ -23,8 +23,8 @@ from streams.settings.judge import EndpointSettings
 from streams.settings.load import load_settings, mask, secrets_of
 from streams.settings.outputs import TelemetrySettings
 from streams.settings.tree import Settings
-from streams.settings.walk import section_of, unwrap
 from streams.telemetry.logs import set_up_logs, settings_masker
+from tests.streams.settings.secret_places import places
 
 LOGIN = {
     "protocol": "SASL_SSL",
@@ -47,18 +47,6 @@ DOCUMENTS: tuple[dict[str, Any], ...] = (
     {"kafka": {"security": {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "token_env": "V_TOKEN"}}},
 )
 """Together they set every secret; logins exclude each other."""
-
-
-def places(declared: Any, path: str = "") -> Iterator[str]:
-    """Yield the places of secrets in a type; `*` stands for an index or a name."""
-    kind, section = unwrap(declared), section_of(declared)
-    if kind is Secret:
-        yield path
-    elif section is not None:
-        for name, field in section.model_fields.items():
-            yield from places(field.annotation, f"{path}.{name}".lstrip("."))
-    elif get_origin(kind) in {dict, tuple, list}:
-        yield from places(get_args(kind)[-1] if get_origin(kind) is dict else get_args(kind)[0], f"{path}.*")
 
 
 def sources(document: Any, path: str = "") -> Iterator[tuple[str, str, Any, str]]:
