@@ -98,8 +98,18 @@ class Value:
     name: str
     value: str
     part: Part
-    rest: Part
     whole: Part
+    sides: Sequence[Mapping[str, WeightedSums]]
+    """Before and after, all answers by value."""
+
+    @property
+    def rest(self) -> Part:
+        # Adds up all other values: only for those with enough answers, as a label may have one per answer.
+        was, now = (
+            WeightedSums.merged(sums for value, sums in side.items() if value != self.value)
+            for side in self.sides
+        )
+        return Part(was, now, self.whole.width)
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -141,10 +151,7 @@ def _values(name: str, before: Answers, after: Answers, width: float) -> list[Va
         return Part(was, now, width)
 
     whole = part(values)
-    return [
-        Value(name, one, part([one]), part([other for other in values if other != one]), whole)
-        for one in values
-    ]
+    return [Value(name, one, part([one]), whole, sides) for one in values]
 
 
 def _mix_error(values: Sequence[Value]) -> float:
@@ -340,13 +347,16 @@ class _Search:
 
     def _candidate(self, one: Value) -> tuple[bool, float, Cause] | None:
         """Return whether a value is a new product, how far it fell beyond the rest, and the cause."""
-        part, rest = one.part, one.rest
+        part = one.part
         if part.after.effective_count < FEWEST:
             return None
         if one.name in self.products and one.rolled_out:
             return _rolled_out(one)
-        if part.before.effective_count < FEWEST or not rest.known:
+        if part.before.effective_count < FEWEST:
             return None  # nothing to compare it with
+        rest = one.rest
+        if not rest.known:
+            return None
         distance = (part.fall - rest.fall) / sqrt(part.error**2 + rest.error**2)
         share = fmean(one.shares)
         return False, distance, one.cause("within", share * part.fall, share * part.error)

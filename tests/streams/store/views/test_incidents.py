@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from random import Random
@@ -84,6 +85,15 @@ def test_any_answers_have_a_finding(before: list[JudgedAnswer], after: list[Judg
     finding = find(before, after)
     assert len(finding.causes) <= 4
     assert finding.low <= finding.fall <= finding.high
+
+
+def test_a_label_with_a_value_for_each_answer_takes_linear_time() -> None:
+    """Such as an id: each of 6,000 values compared with all others takes minutes, in the worker's loop."""
+    before = [JudgedAnswer({"id": f"a{number}"}, 4 + number % 2, 1.0) for number in range(3_000)]
+    after = [JudgedAnswer({"id": f"b{number}"}, 1 + number % 2, 1.0) for number in range(3_000)]
+    started = time.process_time()
+    assert find(before, after).fall == 3
+    assert time.process_time() - started < 5
 
 
 def test_a_complete_roll_out_is_not_blamed_but_named() -> None:
