@@ -182,10 +182,10 @@ class Explorer:
     async def lines(self, result_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the lines of a list by result id, of the results that the store has by now."""
         try:
-            found = await self.read(lambda snapshot: [verdicts.one(snapshot, one) for one in result_ids])
+            found = await self.read(lambda snapshot: verdicts.lines(snapshot, result_ids))
         except StoreError:
             return {}
-        return {row["result_id"]: line_of(row) for row in found if row is not None}
+        return {key: line_of(row) for key, row in found.items()}
 
     def _incidents(self, snapshot: Snapshot, _: web.Request) -> Any:
         listed = []

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from orjson import dumps
 
 from schemas import Scored
 from streams.errors import BadFilterError, StoreDamagedError, StoreError, StoreFullError, TooSlowError
@@ -24,7 +25,7 @@ from streams.store.agent import MAX_LABEL_VALUES, StoreWriter
 from streams.store.charts import HOUR_MS
 from streams.store.database import Snapshot, StoreReader, file_bytes, open_writer, set_aside
 from streams.store.query import Filter, Filtered, parse
-from streams.store.records import DAY_MS, Decoder, milliseconds
+from streams.store.records import DAY_MS, Decoder, milliseconds, pack, unpacked
 from tests.streams.results import START, at, numbered, scored
 from tests.streams.store.records import TOPICS, StoreFile, batch_of, result_record, task_record
 
@@ -47,6 +48,16 @@ def test_a_repeated_result_is_stored_once_as_the_first(store: StoreFile) -> None
         rows = verdicts.page(snapshot, Filter(), order="newest", limit=10)["rows"]
     assert [(row["event_id"], row["score"]) for row in rows] == [("e1", 4)]
     assert store.count() == 1
+
+
+def test_a_stored_result_of_another_version_is_listed_without_a_reason(store: StoreFile) -> None:
+    store.write(scored(1, 4), scored(2, 3))
+    with closing(sqlite3.connect(store.path)) as db, db:
+        (body,) = db.execute("SELECT body FROM bodies WHERE id = 1").fetchone()
+        db.execute("UPDATE bodies SET body = ? WHERE id = 1", (pack(dumps({**unpacked(body), "judge": 1})),))
+    with store.snapshot() as snapshot:
+        rows = verdicts.page(snapshot, Filter(), order="newest", limit=10)["rows"]
+    assert [(row["event_id"], bool(row["reason"])) for row in rows] == [("e2", True), ("e1", False)]
 
 
 def test_positions_survive_a_restart_and_never_decrease(store: StoreFile) -> None:
