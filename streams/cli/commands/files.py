@@ -26,6 +26,7 @@ FileFormat = Literal["jsonl", "json", "csv", "parquet"]
 FormatName = Literal["json", "otlp", "csv", "parquet"]
 MAX_FILE_BYTES = 256 * 1024 * 1024
 READ_SECONDS = 10.0
+"""How long to wait for a topic that has fewer records."""
 SHOWN_CHARS = 300
 DECISION = ("problem", "kept", "probability", "stratum", "metrics")
 _TABLES: Mapping[str, Format] = {"csv": "csv", "parquet": "parquet"}
@@ -40,7 +41,9 @@ def judge(
         help="Built in, of --config, or any name with --prompt-pack; repeatable; default: those of --config.",
     ),
     map_: list[str] | None = MAP,
-    config: Path | None = CONFIG,
+    config: Path | None = Option(
+        None, "--config", "-c", metavar="FILE", help="A worker's settings, or only ingest, metrics or judge."
+    ),
     prompt_pack: Path | None = Option(None, metavar="FILE", help="File with the metric's prompts."),
     base_url: str | None = Option(
         None, metavar="URL", help="OpenAI-compatible endpoint with /v1; default: OPENAI_BASE_URL."
@@ -55,7 +58,9 @@ def judge(
         None, "--format", help="Of FILE; default: by its name, else jsonl."
     ),
     output_format: FileFormat | None = Option(None, help="Format of --output; default: by its name."),
-    concurrency: int | None = Option(None, min=1, max=1000, help="Default: of --config, else 16."),
+    concurrency: int | None = Option(
+        None, min=1, max=1000, help="Concurrent results; default: that of --config, else 16."
+    ),
     fail_under: list[str] | None = Option(
         None, metavar="METRIC=MEAN", help="Exit with 1 if the mean is lower."
     ),
@@ -89,7 +94,9 @@ def map_(
     file: Path | None = Argument(None, metavar="FILE", help="As for `judge`, or OTLP; `-`: standard input."),
     topic: str | None = Option(None, "--topic", "-t", help="A topic; its newest records are read."),
     config: Path | None = CONFIG,
-    format_: FormatName | None = Option(None, "--format", help="Default: of --config, else by content."),
+    format_: FormatName | None = Option(
+        None, "--format", help="Default: of --config, else by name or first bytes."
+    ),
     fields: list[str] | None = MAP,
     number: int | None = Option(
         None, "--number", "-n", min=1, help="Default: 10 records, all of an OTLP file."

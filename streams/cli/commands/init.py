@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from typer import Abort, Argument, Option, echo, prompt
 
-from streams.cli.options import YES, require_one_of
+from streams.cli.options import require_one_of
 from streams.cli.running import BadUsageError
 
 _CONDITION: Final = re.compile(r"([a-z_&]+)\| ")
@@ -54,11 +54,11 @@ def init(
     folder: Path = Argument(Path(), metavar="FOLDER", help="Folder for the files."),
     kafka: str | None = Option(None, metavar="HOST:PORT", help="Your brokers; `new`: in the compose file."),
     topic: str | None = Option(None, metavar="NAME", help="The topic with your answers."),
-    comes: str | None = Option(None, "--with", metavar="WHAT", help=CONTAIN),
-    judge: str | None = Option(None, metavar="MODEL", help=JUDGES),
+    comes: str | None = Option(None, "--with", metavar="WHAT", help=f"{CONTAIN}."),
+    judge: str | None = Option(None, metavar="MODEL", help=f"{JUDGES}."),
     usd_per_day: float | None = Option(None, metavar="USD", min=0.01, help="Budget per day."),
     rate: float | None = Option(None, metavar="SHARE", min=0, max=1, help="Share of the answers to judge."),
-    yes: bool = YES,
+    yes: bool = Option(False, "--yes", "-y", help="Do not prompt; use defaults for missing flags."),
 ) -> None:
     """Write commented settings, their tests, a compose file and a sample event, from five questions or flags.
 

@@ -23,7 +23,9 @@ def replay(
         None, metavar="ID", help="Judge the events of an incident (or latest) with its metrics and parts."
     ),
     dead_letters: bool = Option(False, "--dead-letters", help="Resend the originals of dead letters."),
-    metric: list[str] | None = Option(None, "--metric", "-m", help="Repeatable; default: all."),
+    metric: list[str] | None = Option(
+        None, "--metric", "-m", help="One of the settings; repeatable; default: all."
+    ),
     pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),
     endpoint: str | None = Option(None, metavar="NAME", help="The only one; default: as in the settings."),
     rate: float | None = RATE,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Exit, Option, echo
 
-from streams.cli.options import AGENTS, CONFIG, JSON, REQUIRED_CONFIG, chosen, require_one_of
+from streams.cli.options import AGENTS, JSON, REQUIRED_CONFIG, chosen, require_one_of
 from streams.cli.running import BadUsageError, CommandError, emit, run_until_stopped, tell
 from streams.cli.session import (
     Session,
@@ -137,7 +137,9 @@ def _serve(
 
 
 def health(
-    config: Path | None = CONFIG,
+    config: Path | None = Option(
+        None, "--config", "-c", metavar="FILE", help="The worker's settings; default: the environment."
+    ),
     ready: bool = Option(False, "--ready", help="Check readiness (/readyz), not liveness (/healthz)."),
     wait: float = Option(0.0, metavar="SECONDS", min=0, max=86_400, help="Ask again for this long."),
     timeout_seconds: float = Option(3.0, min=0.1, max=60, help="Time limit of one request."),
@@ -196,12 +198,18 @@ def _reasons(body: bytes) -> str:
 
 
 def demo(
-    events: int | None = Option(None, "--events", "-n", min=1, max=10_000_000, help="Stop after N events."),
+    events: int | None = Option(
+        None, "--events", "-n", min=1, max=10_000_000, metavar="N", help="Stop after N events."
+    ),
     events_file: Path | None = Option(None, metavar="FILE", help="Serve these events (JSON lines) once."),
-    metric: list[str] | None = Option(None, "--metric", "-m", help="Default: coverage and relevance."),
+    metric: list[str] | None = Option(
+        None, "--metric", "-m", metavar="NAME", help="Repeatable; default: coverage and relevance."
+    ),
     judge_latency_seconds: float = Option(0.0, metavar="S", min=0, max=600, help="Of the offline judge."),
     model: str | None = Option(None, metavar="NAME", help="Ask this model instead of the offline judge."),
-    base_url: str | None = Option(None, metavar="URL", help="Default: OPENAI_BASE_URL, else OpenAI's."),
+    base_url: str | None = Option(
+        None, metavar="URL", help="Its address; default: OPENAI_BASE_URL, else OpenAI's."
+    ),
     max_usd: float = Option(0.5, metavar="USD", min=0.01, max=10_000, help="Stop at this cost."),
     as_json: bool = Option(False, "--json", help="Print only the summary, as JSON."),
 ) -> None:

@@ -99,7 +99,9 @@ def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
 
 
 def incident(
-    incident_id: str | None = Argument(None, metavar="[ID]", help="Or an alert's, or latest; default: all."),
+    incident_id: str | None = Argument(
+        None, metavar="[ID]", help="The incident, one of its alerts, or latest; default: list all."
+    ),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
