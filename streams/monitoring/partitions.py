@@ -52,7 +52,8 @@ LOOK_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = (1.0, 30.0)
 """First and longest pause before an observation is tried again, because the broker fails."""
 STATE_VERSION: Final = 4
-"""A state of another version is not read: the monitor learns again. A new field with a default keeps it."""
+"""A state of another version is not read: the monitor learns again. A new field with a default keeps it;
+a change that the release before would misread makes a new one, beside which the one before is still read."""
 _STEP: Final = 200
 """Observations to read again between yields to the event loop."""
 AGAIN_SECONDS: Final = 300.0
@@ -143,6 +144,7 @@ class PartitionMonitors:
 
     async def handle(self, record: Record) -> None:
         """Handle an observation, again after errors until the partition is revoked (`DrainingError`)."""
+        # None is acknowledged before its alerts are published.
         pause, longest = RETRY_SECONDS
         async with self._locks[record.partition]:
             while True:

@@ -59,7 +59,10 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass
 class Series:
-    """The results of one metric, by one evaluator, for one part of the traffic, in order of arrival."""
+    """The results of one metric, by one evaluator, for one part of the traffic, in order of arrival.
+
+    Counts are since the start. Estimates are None without data, never zero.
+    """
 
     rules: SeriesRules
     key: SeriesKey = _NO_KEY

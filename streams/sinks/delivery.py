@@ -37,7 +37,10 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 
 
 class Delivery(Generic[ItemT]):
-    """Delivers to one sink in batches; while it is down, pauses grow and records wait in Kafka."""
+    """Delivers to one sink in batches; while it is down, pauses grow and records wait in Kafka.
+
+    `on_outcome` receives the outcome (delivered, skipped or refused) and the number of items.
+    """
 
     def __init__(self, name: str, sink: Sink[ItemT], *, on_outcome: Callable[[str, int], None]) -> None:
         self.name, self._sink, self._on_outcome = name, sink, on_outcome
