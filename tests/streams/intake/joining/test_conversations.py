@@ -167,18 +167,6 @@ async def test_a_conversation_is_sampled_as_a_whole() -> None:
     assert stage.outbox.tasks == []
 
 
-async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
-    stage = Stage(bounds=JoinBounds(grace=0, idle=1000, longest=1000, groups=1, size=1_000_000))
-    first = stage.started(record(1))
-    await stage.holds(1)
-    second = stage.started(record(2, key=b"c-2", conversation_id="c-2"))
-    await ended(*first)
-    assert [task.event_id for task in stage.tasks("whole")] == ["c-1"]
-    stage.intake.release()
-    await asyncio.gather(*second, return_exceptions=True)
-    assert second[0].cancelled()
-
-
 async def test_a_restart_reads_events_before_the_offset() -> None:
     """A repeated event counts once."""
     stage = Stage(past=FakePast(records=(record(1), record(2))))

@@ -89,13 +89,6 @@ async def test_records_are_held_until_what_follows_was_written() -> None:
     assert len(stage.outbox.tasks) == 1
 
 
-async def test_a_trace_without_its_root_is_judged_too() -> None:
-    stage = Stage()
-    await stage.handle(children())
-    (task,) = stage.outbox.tasks
-    assert (task.answer, task.labels["trace_parts"]) == ("a draft", "incomplete")
-
-
 async def test_a_late_record_changes_nothing() -> None:
     stage = Stage()
     await stage.handle(root())
