@@ -239,26 +239,12 @@ USD = {"cheap": 1.0, "strong": 20.0}
 SHARE = 0.25
 
 
-def one_score(name: str, says: int | Exception) -> Server:
-    def reply(_: Server, text: str) -> Any:
-        if isinstance(says, Exception) and text != NEUTRAL:
-            return says
-        return ChatReply(
-            json.dumps({"score": 3 if isinstance(says, Exception) else says}),
-            name,
-            Usage(input_tokens=100),
-            1.0,
-        )
-
-    return Server(reply, name, name)
-
-
 async def judged_twice(tasks: list[JudgeTask], cheap: int | Exception = 2, **options: Any) -> list[Result]:
     """Judge tasks in two phases; `options` are those of the strong judge's endpoint, and `cache`."""
     prices = {name: ModelPrice(input_usd=usd, output_usd=0.0, cached_usd=None) for name, usd in USD.items()}
     cache = options.pop("cache", None)
     async with EndpointPool(
-        [EndpointOptions(one_score("cheap", cheap)), EndpointOptions(one_score("strong", 4), **options)],
+        [EndpointOptions(voter("cheap", cheap)), EndpointOptions(voter("strong", 4), **options)],
         JudgingOptions(patience=Patience(timeout_seconds=30), repair_attempts=0),
         prices=PriceTable(endpoints=prices),
         cache=cache,
@@ -293,7 +279,7 @@ async def test_a_quarter_is_judged_by_both_with_its_probability() -> None:
     for one in results:
         phase = one.first_phase
         assert phase is not None
-        assert (phase.score, phase.probability, phase.model) == (2.0, SHARE, "cheap")
+        assert (phase.score, phase.probability, phase.model) == (2.0, SHARE, "model-cheap")
         assert {phase.strong} == fingerprints
         by_both = one in strong
         assert (phase.fingerprint == one.evaluator.fingerprint) is not by_both
@@ -308,7 +294,7 @@ async def test_a_quarter_is_judged_by_both_with_its_probability() -> None:
 
 @virtually
 async def test_what_the_cheap_judge_cannot_judge_and_replays_are_the_strong_ones() -> None:
-    refused = await judged_twice(tasks(20), EventError("content_refused", "filtered"))
+    refused = await judged_twice(tasks(20), REFUSED)
     replayed = await judged_twice(tasks(20, replay_id="replay-1"))
     for one in [*refused, *replayed]:
         assert isinstance(one, Scored)

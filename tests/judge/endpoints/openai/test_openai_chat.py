@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -96,6 +97,7 @@ ERRORS: list[tuple[Answer, str, str, Usage | None]] = [
     (Answer(b"\xff\xfe"), "unavailable", "not a chat completion", None),
     (Answer(json.dumps({"error": BUSY, "usage": USED}).encode()), "overloaded", "answered 503", PAID),
     (Answer(b'{"error": {"message": "later"}, "choices": []}'), "unavailable", "answered 502", None),
+    (Answer(gzip.compress(b"x"), headers={"Content-Encoding": "gzip"}), "unavailable", "compressed", None),
     (Answer(drop=True), "unavailable", "closed the connection", None),
     (Answer(completion("x"), headers={"Content-Length": "1000"}), "timeout", "within 1 s", None),
     (Answer(cut_after=20), "unavailable", "closed the connection", None),
@@ -103,7 +105,7 @@ ERRORS: list[tuple[Answer, str, str, Usage | None]] = [
     (Answer(b"{}", status=429, headers=LIMITS | {"Retry-After": "7"}), "rate_limited", "429", None),
     *(
         (
-            Answer(f"wrong {KEY}".encode(), status=status, headers={"Location": "/"}),
+            Answer(f"wrong {KEY} {'x' * 3_000}".encode(), status=status, headers={"Location": "/"}),
             "JudgeConfigurationError",
             f"primary answered {status}",
             None,
@@ -117,7 +119,7 @@ ERRORS: list[tuple[Answer, str, str, Usage | None]] = [
 async def test_what_a_reply_without_a_verdict_becomes(
     answer: Answer, kind: str, words: str, usage: Usage | None
 ) -> None:
-    """It is sent once, the error never has the key, and it carries the reported usage."""
+    """It is sent once, the error never has the key nor a long message, and it carries the reported usage."""
     async with chat_with(answer, max_reply_bytes=4096, timeout_seconds=1) as (chat, fake):
         with pytest.raises(JudgeError, match=words) as caught:
             await chat.complete(ASK)
@@ -127,7 +129,9 @@ async def test_what_a_reply_without_a_verdict_becomes(
     assert (None if error.reply is None else error.reply.usage) == usage
     assert getattr(error, "retry_after_seconds", None) == (7.0 if kind == "rate_limited" else None)
     assert (getattr(error, "limits", None) is not None) == (kind == "rate_limited")
-    assert KEY not in str(error)
+    assert KEY not in f"{error} {error.said}"
+    assert len(error.said) < 600
+    assert named != "JudgeConfigurationError" or error.said.startswith("wrong ***")
     assert len(fake.requests) == 1
 
 
