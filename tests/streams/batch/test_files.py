@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,9 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
-from judge.endpoints.retrying import RetryingJudge
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import unsampled_task
@@ -34,19 +31,11 @@ from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Route, Selector
 from streams.judging.endpoints import metric_judges, open_pool
 from streams.settings.judge import JudgeSettings
-from tests.judge.endpoints.servers import DOWN, Server, judge_all, now, pooled, until
+from tests.judge.endpoints.servers import DOWN, Server, judge_all, now, pooled, until, waiting
 from tests.judge.virtual_time import virtually
 from tests.streams.results import scored
 
 REFUSAL = JudgeConfigurationError("answered 401")
-
-
-@asynccontextmanager
-async def waiting(judge: RetryingJudge) -> AsyncIterator[asyncio.Task[object]]:
-    judging: asyncio.Task[object] = asyncio.create_task(judge_all(judge, ["a"] * 20))
-    yield judging
-    judging.cancel()
-    await asyncio.gather(judging, return_exceptions=True)
 
 
 @virtually
@@ -57,7 +46,7 @@ async def test_endpoints_that_stay_down_are_given_up() -> None:
     await judge_all(judge, [str(number) for number in range(100)])
     assert not giving_up.done()
     server.behaviour = lambda *_: DOWN
-    async with waiting(judge):
+    async with waiting(judge, 20):
         began = now()
         assert (await giving_up).startswith("connection refused. ")
         assert 5 <= now() - began <= 12
@@ -68,9 +57,9 @@ async def test_endpoints_that_stay_down_are_given_up() -> None:
 async def test_a_refused_key_is_bad_configuration_at_any_patience(seconds: float) -> None:
     """Probes are sent after 1 and 3 s; with jitter, a refusal of 2 s may be confirmed only after 7 s."""
     judge, pool, _ = pooled(Server(lambda *_: REFUSAL), confirm_seconds=2)
-    async with waiting(judge) as judging:
+    async with waiting(judge, 20) as judging:
         giving_up = asyncio.create_task(outage(pool, seconds=seconds))
-        ended, _ = await asyncio.wait({giving_up, judging}, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait({giving_up, *judging}, return_when=asyncio.FIRST_COMPLETED)
         with pytest.raises(JudgeConfigurationError, match="401"):
             await ended.pop()
         giving_up.cancel()
@@ -84,7 +73,7 @@ async def test_a_key_refused_after_answers_is_an_outage() -> None:
     judge, pool, _ = pooled(server, confirm_seconds=2)
     await judge_all(judge, ["a"])
     server.behaviour = lambda *_: REFUSAL
-    async with waiting(judge):
+    async with waiting(judge, 20):
         assert (await outage(pool, seconds=5)).startswith("answered 401. ")
     await pool.close()
 
@@ -114,11 +103,7 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
     text = '{"score_range": [1, 5], "messages": [{"role": "user", "content": "{messages}"}]}'
     pack = parse_pack(text.encode(), dialect="yaml", origin="p")
     metrics = {name: build_metric(name, pack=pack) for name in ("whole", "single")}
-    asked: list[str] = []
-
-    def say(request: ChatRequest) -> str:
-        asked.append(request.messages[-1].content)
-        return '{"score": 3}'
+    chat = ScriptedChat(lambda _: '{"score": 3}')
 
     def line(number: int, conversation: str | None) -> Line:
         said = [{"role": "user", "content": f"q{number}"}, {"role": "assistant", "content": f"a{number}"}]
@@ -126,7 +111,7 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
         return Line(number, json.dumps(event | {"conversation_id": conversation}).encode())
 
     lines = [line(1, "c-2"), Line(2, b"{"), line(3, "c-1"), line(4, "c-2"), line(5, None)]
-    async with open_pool(JudgeSettings(), [], chat=ScriptedChat(say)) as stack:
+    async with open_pool(JudgeSettings(), [], chat=chat) as stack:
         judges = metric_judges(stack, metrics, {})
 
         async def judged(*done: str) -> list[Scored]:
@@ -145,6 +130,7 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
             ("whole", "c-2"),
             ("whole", "c-1"),
         ]
+        asked = [request.messages[-1].content for request in chat.requests]
         (conversation,) = [one for one in asked if "q1" in one and "q4" in one]
         places = [conversation.index(one) for one in ("q1", "a1", "q4", "a4")]
         assert places == sorted(places)

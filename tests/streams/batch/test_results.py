@@ -74,40 +74,33 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
 def test_tables_have_texts_and_labels(tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    one = scored(1, 4, labels={"model": "a"})
-    two = scored(2, 2, labels={"lang": "en"}, justification="Vague.")
+    one = scored(1, 4, labels={"model": "a"}, justification='Says "so",\nor not.')
+    two = scored(2, 2, labels={"lang": "en"}, justification="=HYPERLINK(1)")
     forms: tuple[Format, ...] = ("csv", "parquet")
     for form in forms:
         results = open_results(tmp_path / f"out.{form}", form, source=None)
-        results.write(one, two)
+        results.write(one, failed(3), two)
         results.finish({one.result_id: Texts("Where?", "=1+1", "In Paris.")})
-    assert [row["score"] for row in parquet.read_table(tmp_path / "out.parquet").to_pylist()] == [4, 2]
-    first, second = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(), newline=""))
-    assert (first["question"], first["answer"], first["reference"]) == ("Where?", "'=1+1", "In Paris.")
-    assert (first["labels.model"], first["labels.lang"]) == ("a", "")
-    assert (second["question"], second["labels.lang"], second["reason"]) == ("", "en", "Vague.")
-
-
-def test_tables_and_arrays(tmp_path: Path) -> None:
-    for form in ("csv", "json"):
-        results = open_results(tmp_path / f"out.{form}", form, source=None)
-        results.write(scored(1, 4, justification='Says "so",\nor not.'))
-        results.write(failed(2))
-        results.write(scored(3, 1, justification="=HYPERLINK(1)"))
-        results.finish()
-    again = open_results(tmp_path / "out.json", "json", source=None, resume=True)
-    assert len(again.done) == 3
-    again.write(scored(4, 2))
-    again.finish()
-    assert len(list(read_results(tmp_path / "out.json"))) == 4
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(), newline="")))
-    assert [(row["status"], row["score"], row["justification"]) for row in rows] == [
-        ("scored", "4", 'Says "so",\nor not.'),
-        ("failed", "", ""),
-        ("scored", "1", "'=HYPERLINK(1)"),
+    found = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [row["score"] for row in found] == [4, None, 2]
+    columns = ["status", "score", "reason", "justification", "question", "answer", "reference"]
+    columns += ["labels.model", "labels.lang"]
+    rows = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(), newline=""))
+    assert [tuple(row[name] for name in columns) for row in rows] == [
+        ("scored", "4", 'Says "so", or not.', 'Says "so",\nor not.', "Where?", "'=1+1", "In Paris.", "a", ""),
+        ("failed", "", "content_refused", "", "", "", "", "", ""),
+        ("scored", "2", "'=HYPERLINK(1)", "'=HYPERLINK(1)", "", "", "", "", "en"),
     ]
-    statuses = [one["status"] for one in json.loads((tmp_path / "out.json").read_text())]
-    assert statuses == ["scored", "failed", "scored", "scored"]
+
+
+def test_an_array_of_results_is_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    for number, resume in ((1, False), (2, True)):
+        results = open_results(out, "json", source=None, resume=resume)
+        assert len(results.done) == number - 1
+        results.write(scored(number, 4))
+        results.finish()
+        assert len(list(read_results(out))) == len(json.loads(out.read_text())) == number
 
 
 def test_a_full_disk_closes_the_file_and_names_it(tmp_path: Path) -> None:

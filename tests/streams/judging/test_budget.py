@@ -224,27 +224,6 @@ def test_calls_for_no_verdict_are_booked_too() -> None:
         assert day.spending.spent_ratio() == pytest.approx(ratio)
 
 
-FACTORS = st.sampled_from([Fraction(1, 2**power) for power in range(11)])
-
-
-@given(st.text(min_size=1, max_size=20), st.floats(0.01, 1), FACTORS, FACTORS)
-def test_what_a_lower_rate_keeps_a_higher_one_keeps(
-    event_id: str, rate: float, one: Fraction, other: Fraction
-) -> None:
-    decision = SamplingPolicy(default_rate=rate).decide_event(
-        QAEvent.model_construct(event_id=event_id, question="", answer=""), None
-    )
-    low, high = sorted((one, other))
-    if decision.lowered(low).keep:
-        assert decision.lowered(high).keep
-        assert decision.keep
-    # The probability is rounded up to a multiple of 2^-56.
-    assert float(decision.lowered(low).probability) == pytest.approx(rate * float(low), rel=1e-9)
-    assert decision.lowered(Fraction(1)) is decision
-    assert decision.lowered(Fraction(1, 4)).policy == f"{decision.policy}*1/4"
-    assert decision.lowered(Fraction(1, 4)).stratum == decision.stratum
-
-
 def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
     """The factor depends only on earlier spending. 3,000 events, rate 1/2, 2,000 calls, at 12:10: until 1,033
     are spent at 1/2 (2,067 events), then 10 each at 1/4, 1/8, 1/16 and 1/32 (40, 80, 160, 320 events), and

@@ -76,6 +76,7 @@ async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint()
     async with fake_openai(Answer(body=body)) as server:
         wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["b"]}}, redact=["emails"])
         result = await judged(wanted, "near", answer="Ask ann@example.com.", reference="Ask Ann.")
+        assert isinstance(await judged(wanted, "near", reference=" "), Unscored)  # without a call
     assert isinstance(result, Scored)
     assert (result.value, result.kind, result.score_exact) == (0.96, "number", "0.96")
     assert result.verdict == {"score": 0.96, "justification": "cosine 0.9600 of two vectors of 2 numbers"}
@@ -105,14 +106,6 @@ async def test_an_endpoint_without_vectors_is_an_outage_and_no_result(
     assert result.value == 0.0, "the cosine is -1, which maps to 0"
     assert result.judge is not None
     assert result.judge.tries == 2
-
-
-async def test_without_a_reference_nothing_is_asked() -> None:
-    async with fake_openai() as server:
-        wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}})
-        result = await judged(wanted, "near", reference=" ")
-    assert isinstance(result, Unscored)
-    assert server.requests == []
 
 
 async def test_the_offline_judge_compares_words() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import pytest
 from hypothesis import example, given, settings
@@ -74,20 +75,19 @@ def test_money_goes_where_scores_vary_and_verdicts_are_cheap() -> None:
     assert allocate({"a": StratumLoad(0), "b": StratumLoad(1)}, 5) == {"a": 1.0, "b": 1.0}
 
 
-@given(st.integers(0, MOST_STEPS), st.integers(0, MOST_STEPS), st.integers(0, 500), st.floats(0.001, 1))
-def test_a_higher_rate_drops_no_event(one: int, other: int, number: int, most: float) -> None:
+@given(st.integers(0, MOST_STEPS), st.integers(0, MOST_STEPS), st.text(min_size=1), st.floats(0.001, 1))
+def test_a_higher_rate_drops_no_event(one: int, other: int, event_id: str, most: float) -> None:
     """Policies decide by the event alone: what lower rates keep, higher ones keep, with the exact rate."""
-    policy, event = (
-        SamplingPolicy(default_rate=most),
-        QAEvent.model_construct(event_id=f"event {number}", question="", answer=""),
-    )
-    low, high = (
-        policy.decide_event(event, None).lowered(part_of(step), f"*{step}")
-        for step in sorted((one, other), reverse=True)
-    )
-    assert high.keep or not low.keep
+    event = QAEvent.model_construct(event_id=event_id, question="", answer="")
+    decision = SamplingPolicy(default_rate=most).decide_event(event, None)
+    high, low = (decision.lowered(part_of(step), f"*{step}") for step in sorted((one, other)))
+    assert [low.keep, high.keep, decision.keep] == sorted([low.keep, high.keep, decision.keep])
     assert low.probability <= high.probability
+    # The probability is rounded up to a multiple of 2^-56.
     assert float(low.probability) == pytest.approx(most * float(part_of(max(one, other))), rel=1e-6)
+    assert (low.policy, low.stratum) == (f"{decision.policy}*{max(one, other)}", decision.stratum)
+    assert decision.lowered(Fraction(1)) is decision
+    assert decision.lowered(Fraction(1, 4)).policy == f"{decision.policy}*1/4"
 
 
 def test_steps_are_coarse_and_stay() -> None:
