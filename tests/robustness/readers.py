@@ -51,7 +51,7 @@ _MAPPING: Final = {
     "event_id": "id", "question": "q[].text | [0]", "answer": "join(' ', q[*].text)", "labels.a": "m"
 }  # fmt: skip
 _MAPPED: Final = JsonReader(max_event_bytes=100_000_000, mapping=_MAPPING)
-_OTLP: Final = OtlpReader(unit="trace", max_event_bytes=100_000_000)
+OTLP: Final = OtlpReader(unit="trace", max_event_bytes=100_000_000)
 _AVRO: Final = AvroSchema('{"type": "array", "items": ["null", "string"]}')
 
 
@@ -63,8 +63,8 @@ def traced(**attributes: str) -> None:
     span = {"traceId": "1" * 32, "spanId": "1" * 16, "attributes": told}
     request = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
     with contextlib.suppress(DecodeError):
-        for spans in _OTLP.parts(request).values():
-            _OTLP.read(spans)
+        for spans in OTLP.parts(request).values():
+            OTLP.read(spans)
 
 
 def log_records(text: str) -> None:
@@ -72,7 +72,7 @@ def log_records(text: str) -> None:
         Span("1" * 32, "2" * 16, "", "", f"e{place}", "", {}, {"a": text[place : place + 40]}, is_log=True)
         for place in range(0, len(text), 40)
     ]
-    _OTLP.read(spans)
+    OTLP.read(spans)
 
 
 def avro(text: str) -> None:
@@ -102,14 +102,14 @@ def message(role: str, text: str) -> str:
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
 
 
-_METRICS: Final[Mapping[str, Metric]] = {name: build_metric(name) for name in ("coverage", "relevance")}
+METRICS: Final[Mapping[str, Metric]] = {name: build_metric(name) for name in ("coverage", "relevance")}
 _PACK: Final = parse_pack(b'[{role: user, content: "{event}"}]', dialect="yaml", origin="p")
-_BY_PACK: Final[Mapping[str, Metric]] = {
+BY_PACK: Final[Mapping[str, Metric]] = {
     name: build_metric(name, pack=_PACK) for name in ("coverage", "relevance")
 }
 _RE2: Final = CodeMetric("m", "regex", pattern="(a+)+b|x*y")
-_REDACTOR: Final = Redactor(KINDS)
-_INGEST: Final = JsonReader(max_event_bytes=100_000_000)
+REDACTOR: Final = Redactor(KINDS)
+INGEST: Final = JsonReader(max_event_bytes=100_000_000)
 _MASKER: Final = Masker(["secret-1", "another"])
 _LIBRARY: Final = metric_names()[len(BUILT_IN) :]
 _NAMED_PAGES: Final = Citing((("handbook.pdf", 1), ("page-1", 2)))
@@ -118,7 +118,7 @@ _SPAN_CHARS: Final = 60
 
 def _decoded(body: bytes, headers: list[tuple[str, bytes | None]] | None = None) -> None:
     with contextlib.suppress(DecodeError):
-        _INGEST.decode(body, headers or [], 0)
+        INGEST.decode(body, headers or [], 0)
 
 
 def _refused(text: str) -> object:
@@ -195,7 +195,7 @@ def _relevance(text: str, count: int) -> None:
     marks = {"pages": [1], "page": 1, "supported": True, "relevant": True}
     claims = [{"claim_span": piece, "page_span": piece, **marks} for piece in _pieces(text, count)]
     reply = json.dumps({"claims": claims, "justification": text, "score": 5})
-    _interpreted(_METRICS["relevance"], text, reply)
+    _interpreted(METRICS["relevance"], text, reply)
 
 
 def _coverage(text: str, count: int) -> None:
@@ -204,7 +204,7 @@ def _coverage(text: str, count: int) -> None:
         for piece in _pieces(text, count)
     ]
     lists = {"facts": items, "conclusions": items[:2], "terms": items[:2]}
-    _interpreted(_METRICS["coverage"], text, json.dumps({**lists, "organization": {"similar": True}}))
+    _interpreted(METRICS["coverage"], text, json.dumps({**lists, "organization": {"similar": True}}))
 
 
 def _rationale(text: str) -> str:
@@ -259,7 +259,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "content words": content_words,
     "claims": read_citations,
     "a page's name": page_number,
-    "redaction": _REDACTOR.redact,
+    "redaction": REDACTOR.redact,
     "reply": _extracted,
     "mended": _mended,
     "describe": describe,
@@ -273,13 +273,13 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
         [*((name, _raw(text)) for name in ("content-type", "ce_id", "ce_time")), ("ce_specversion", b"1.0")],
     ),
     "trace headers": lambda text: trace_from_headers([("traceparent", _raw(text)), ("tracestate", b"a=b")]),
-    **{f"{name}, prepared": partial(_prepared, one) for name, one in _METRICS.items()},
-    **{f"{name}, prepared by a pack": partial(_prepared, one) for name, one in _BY_PACK.items()},
+    **{f"{name}, prepared": partial(_prepared, one) for name, one in METRICS.items()},
+    **{f"{name}, prepared by a pack": partial(_prepared, one) for name, one in BY_PACK.items()},
     "coverage, verified": lambda text: _coverage(text, 20),
     "relevance, verified": lambda text: _relevance(text, 20),
-    "coverage, by a pack": lambda text: _interpreted(_BY_PACK["coverage"], text, _rationale(text)),
+    "coverage, by a pack": lambda text: _interpreted(BY_PACK["coverage"], text, _rationale(text)),
     "relevance, by a pack": lambda text: _interpreted(
-        _BY_PACK["relevance"], text, json.dumps({"score": 4, "justification": text})
+        BY_PACK["relevance"], text, json.dumps({"score": 4, "justification": text})
     ),
     "relevance, 200 claims": lambda text: _relevance(text, 200),
     "coverage, 200 items": lambda text: _coverage(text, 200),
@@ -307,7 +307,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "highlighted": _highlighted,
     "a dead letter": _set_aside,
     "a host": lambda text: is_own_host([text]),
-    "coverage, any reply": lambda text: _interpreted(_METRICS["coverage"], "Rain fell.", text),
+    "coverage, any reply": lambda text: _interpreted(METRICS["coverage"], "Rain fell.", text),
 }
 """The offline judge is not among them: it is a demonstration's endpoint, in a process or thread of its own.
 """

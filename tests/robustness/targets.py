@@ -16,10 +16,8 @@ from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import error_for_status, retry_after_seconds
 from judge.errors import EventError, JudgeError, PromptPackError
 from judge.metrics.packs.pack import parse_pack
-from judge.metrics.registry import build_metric
 from judge.metrics.replies import extract_object
 from judge.text.plain_yaml import PlainYamlError, read_yaml
-from judge.text.redaction import KINDS, Redactor
 from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reading.decode import JsonReader
@@ -32,22 +30,14 @@ from streams.settings.problems import explain
 from streams.settings.tree import Settings
 from streams.web.port import is_own_host
 from tests.judge.tasks import make_task
+from tests.robustness.readers import BY_PACK, INGEST, METRICS, OTLP, REDACTOR
 from tests.streams.kafka.logs import batch, signed, taken
 
 SEEDS: Final = Path(__file__).parent / "seeds"
-_INGEST: Final = JsonReader(max_event_bytes=1_000_000)
 _MAPPED: Final = JsonReader(
     max_event_bytes=1_000_000,
     mapping={"event_id": "id", "question": "q[0].text", "answer": "join(' ', a)", "labels.app": "meta.app"},
 )
-_PACK: Final = parse_pack(b'[{role: user, content: "{event}"}]', dialect="yaml", origin="p")
-_METRICS: Final = {
-    (name, kind): build_metric(name, pack=pack)
-    for name in ("coverage", "relevance")
-    for kind, pack in (("evidence", None), ("verbatim", _PACK))
-}
-_REDACTOR: Final = Redactor(KINDS)
-_TRACES: Final = OtlpReader(unit="trace", max_event_bytes=1_000_000)
 _SPANS: Final = OtlpReader(unit="span", max_event_bytes=1_000_000)
 _AVRO: Final = (
     AvroSchema(
@@ -77,7 +67,7 @@ def _decode(data: bytes) -> None:
     head, found, value = data.partition(b"\n\n")
     lines = head.split(b"\n") if found else []
     headers = [(name.decode("latin-1"), rest) for name, _, rest in (line.partition(b":") for line in lines)]
-    for ingest in (_INGEST, _MAPPED):
+    for ingest in (INGEST, _MAPPED):
         with contextlib.suppress(DecodeError):
             event = ingest.decode(value if found else data, headers, 0)
             assert QAEvent.model_validate_json(event.model_dump_json()) == event
@@ -92,7 +82,7 @@ def _text(data: bytes) -> str:
 
 def _redact(data: bytes) -> None:
     text = _text(data)
-    once = _REDACTOR.redact(text)
+    once = REDACTOR.redact(text)
     assert len(once) <= 4 * len(text) + 10
 
 
@@ -105,9 +95,9 @@ def _verdict(data: bytes) -> None:
     """An answer, a reference that is also a page, and a reply, separated by zero bytes."""
     answer, _, rest = data.partition(b"\0")
     page, _, reply = rest.partition(b"\0")
-    for (name, _), metric in _METRICS.items():
+    for metric in (*METRICS.values(), *BY_PACK.values()):
         pages = {"Page-1": _text(page), "2": "Rain fell."}
-        task = make_task(name, answer=_text(answer), reference=_text(page), context=pages)
+        task = make_task(metric.name, answer=_text(answer), reference=_text(page), context=pages)
         with contextlib.suppress(EventError):
             metric.prepare(task)
             outcome = metric.interpret(task, _text(reply))
@@ -144,7 +134,7 @@ def _yaml(data: bytes) -> None:
 
 
 def _otlp(data: bytes) -> None:
-    for reader in (_TRACES, _SPANS):
+    for reader in (OTLP, _SPANS):
         with contextlib.suppress(DecodeError):
             heads = {head.group for head in reader.heads(data)}
             traces = reader.parts(data)

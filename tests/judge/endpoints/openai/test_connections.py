@@ -171,21 +171,6 @@ async def test_a_late_second_reply_is_no_other_events(when: str) -> None:
     assert asked[-1] == 2
 
 
-@asynccontextmanager
-async def asking(base: str, seen: list[web.Request]) -> AsyncIterator[OpenAIChat]:
-    async def handle(request: web.Request) -> web.Response:
-        await request.read()
-        seen.append(request)
-        return web.Response(body=completion())
-
-    app = web.Application()
-    app.router.add_post("/{tail:.*}", handle)
-    async with on_loopback(app) as address:
-        chat = OpenAIChat(endpoint="e", model="m", base_url=f"{address}{base}", api_key="k-1")
-        yield chat
-        await chat.close()
-
-
 @pytest.mark.parametrize(
     ("base", "asked"),
     [
@@ -199,8 +184,18 @@ async def asking(base: str, seen: list[web.Request]) -> AsyncIterator[OpenAIChat
 async def test_calls_share_a_connection_and_have_the_sdks_headers(base: str, asked: str) -> None:
     """The path is put before the query, which some services use for API versions."""
     seen: list[web.Request] = []
-    async with asking(base, seen) as chat:
+
+    async def handle(request: web.Request) -> web.Response:
+        await request.read()
+        seen.append(request)
+        return web.Response(body=completion())
+
+    app = web.Application()
+    app.router.add_post("/{tail:.*}", handle)
+    async with on_loopback(app) as address:
+        chat = OpenAIChat(endpoint="e", model="m", base_url=f"{address}{base}", api_key="k-1")
         assert {(await chat.complete(ASK)).text for _ in range(2)} == {'{"score": 5}'}
+        await chat.close()
     assert [request.raw_path for request in seen] == [asked] * 2
     assert len({request.transport for request in seen}) == 1
     headers = seen[0].headers

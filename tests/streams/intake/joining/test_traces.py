@@ -106,6 +106,7 @@ async def test_revoked_partitions_cancel_their_traces() -> None:
     stage.intake.release()
     with pytest.raises(asyncio.CancelledError):
         await held
+    assert registry.get_sample_value("judgestream_joins_open", TRACES) == 0
     assert stage.outbox.tasks == []
     await stage.handle(children(generation_id=2), root(offset=1, generation_id=2))
     assert [task.answer for task in stage.outbox.tasks] == ["12 hours"]

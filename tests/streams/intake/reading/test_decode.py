@@ -59,12 +59,6 @@ def test_json_without_end_is_refused() -> None:
             INGEST.decode(value)
 
 
-def test_many_pages_are_read() -> None:
-    pages = {f"Page-{number}": "text " * 100 for number in range(2_000)}
-    value = orjson.dumps({"event_id": "e", "question": "q", "answer": "a", "context": pages})
-    assert INGEST.decode(value).context == pages
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
