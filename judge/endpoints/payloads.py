@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import orjson
 
-from judge.chat import ChatMessage, ChatRequest, ResponseSchema
+from judge.chat import ChatMessage, ChatRequest
 from judge.errors import JudgeConfigurationError
 from judge.text.normal import without_lone_surrogates
 from schemas import Usage
@@ -70,7 +70,8 @@ class RequestWriter:
             return self._bytes({"model": self._model, "input": texts, **request.parameters})
         body: dict[str, Any] = {"model": self._model, "messages": request.messages}
         if request.response_schema is not None:
-            field, instruction = _form(request.response_schema, response_format)
+            written = orjson.dumps(dict(request.response_schema.schema))
+            field, instruction = _form(request.response_schema.name, written, response_format)
             body["messages"] = _with_instruction(request.messages, instruction)
             if field is not None:
                 body["response_format"] = field
@@ -99,10 +100,11 @@ class RequestWriter:
 
 @lru_cache(maxsize=64)
 def _form(
-    schema: ResponseSchema, response_format: ResponseFormat
+    name: str, schema: bytes, response_format: ResponseFormat
 ) -> tuple[orjson.Fragment | None, str | None]:
-    plain = dict(schema.schema)
-    strict = {"name": schema.name, "strict": True, "schema": plain}
+    """Return a field and an instruction; by the written schema, as models write keys in its order."""
+    plain = orjson.Fragment(schema)
+    strict = {"name": name, "strict": True, "schema": plain}
     fields: dict[ResponseFormat, dict[str, Any]] = {
         ResponseFormat.JSON_SCHEMA: {"type": "json_schema", "json_schema": strict},
         ResponseFormat.JSON_OBJECT_WITH_SCHEMA: {"type": "json_object", "schema": plain},
@@ -112,7 +114,7 @@ def _form(
     in_prompt = response_format is not ResponseFormat.JSON_SCHEMA
     return (
         None if field is None else orjson.Fragment(orjson.dumps(field)),
-        _INSTRUCTION.format(schema=orjson.dumps(plain).decode()) if in_prompt else None,
+        _INSTRUCTION.format(schema=schema.decode()) if in_prompt else None,
     )
 
 

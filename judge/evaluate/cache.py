@@ -39,6 +39,9 @@ _SCHEMA: Final = f"""
     PRAGMA user_version = {_VERSION};
 """
 _NEXT_USE: Final = "(SELECT coalesce(max(used), 0) + 1 FROM verdicts)"
+_TRIM: Final = (
+    "DELETE FROM verdicts WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT -1 OFFSET ?)"
+)
 
 
 class VerdictCache(Protocol):
@@ -110,18 +113,12 @@ class FileCache:
         self._puts += 1
         # Counting reads the whole index, so a large cache is trimmed only now and then.
         if self._puts % min(64, self._max_entries) == 0:
-            self._trim()
+            self._execute(_TRIM, self._max_entries)
 
     def close(self) -> None:
-        self._trim()
+        with suppress(sqlite3.Error):  # it may be closed already
+            self._database.execute(_TRIM, (self._max_entries,))
         self._database.close()
-
-    def _trim(self) -> None:
-        self._execute(
-            "DELETE FROM verdicts "
-            "WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT -1 OFFSET ?)",
-            self._max_entries,
-        )
 
     def _execute(self, statement: str, *values: object) -> list[Any]:
         """Return the rows; none if it fails, which counts unless another worker writes."""

@@ -117,6 +117,8 @@ def test_failures_are_logged_once_and_counted(tmp_path: Path, caplog: pytest.Log
     assert len(failures) == 5
     assert [record.getMessage().split(",")[0].split()[-1] for record in caplog.records] == ["fails"]
     cache.close()
+    cache.close()
+    assert len(failures) == 5
 
 
 def test_texts_of_verdicts_are_their_owners_alone(tmp_path: Path) -> None:
