@@ -65,7 +65,7 @@ class JudgeConfigurationError(JudgeError):
     def __init__(self, told: str, remedy: str = "") -> None:
         super().__init__(f"{told}. {remedy}" if remedy else told)
         self.told = told
-        self.remedy = remedy
+        self.remedy = remedy  # empty if `told` says what to correct
 
 
 class ResponseFormatError(JudgeConfigurationError): ...

@@ -19,7 +19,10 @@ _STRUCTURES: Final = frozenset({"context", "labels", "messages", "tool_calls", "
 
 
 def fields_of(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return an event's fields: null, NaN and empty cells are missing, numbers in texts become text."""
+    """Return an event's fields; a column `labels.x` is the label x, `fields.x` the named text x.
+
+    Null, NaN and empty cells (but of question and answer) are missing; numbers in texts become text, 7.0 "7".
+    """
     fields: dict[str, Any] = {}
     for column, given in row.items():
         cell = given.tolist() if hasattr(given, "tolist") else given  # NumPy's

@@ -174,6 +174,7 @@ class BatchLane:
         self._open.clear()
 
     def heard(self, key: str, record: BatchRecord | None) -> None:
+        """Take the log's next record; None: it was deleted."""
         known = self._batches.get(key)
         if record is None:
             if known is not None:

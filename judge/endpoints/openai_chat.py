@@ -65,6 +65,7 @@ class OpenAIChat:
     """One model at one endpoint, to be created, used and closed in the same running event loop.
 
     Args:
+        base_url: Including `/v1`; default: OpenAI's own.
         api_key: Never read from the environment here, so that it is not sent to another service.
         timeout_seconds: Of one call, from the wait for a connection to the last byte; above 0.
         max_connections: At least 1; should not be below the calls in flight.

@@ -130,6 +130,7 @@ def _with_instruction(messages: tuple[ChatMessage, ...], instruction: str | None
 # Replies
 
 MAX_TOKENS: Final = 1_000_000_000
+"""Cap of reported token counts, so that sums cannot overflow; more than any context window."""
 
 
 class NoCompletionError(Exception):
@@ -214,7 +215,7 @@ def _said(message: dict[str, Any]) -> str:
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, list):
+    if isinstance(content, list):  # some servers send it in parts
         parts = (_fields(part).get("text") for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
     return without_lone_surrogates(content) if isinstance(content, str) else ""

@@ -142,7 +142,7 @@ class RetryingJudge:
         """Pause before an event is asked again that the endpoint answered, but did not judge."""
         failures = attempt.trials[endpoint.name].failures
         if failures > 1 and endpoint.is_up:
-            await self._pause(min(2.0 ** (failures - 2), 4.0))
+            await self._pause(min(2.0 ** (failures - 2), 4.0))  # at most four first pauses
 
     def _judged(self, endpoint: Endpoint, attempt: Attempt) -> None:
         """Record a verdict: earlier failures of the event were those of its endpoints."""

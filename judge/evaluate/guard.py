@@ -153,7 +153,7 @@ def find_names(text: str, *, model: str = NAMES_MODEL) -> Iterator[tuple[int, in
 
 @cache
 def load_names(model: str) -> Any:
-    """Load the engine once, with a model that is an installed package or a folder; nothing is downloaded."""
+    """Load the engine (half a gigabyte) once, with an installed model or a folder; nothing is downloaded."""
     if importlib.util.find_spec("presidio_analyzer") is None:
         raise JudgeConfigurationError(
             f"judge.redact: names needs Presidio, which is not installed; {_INSTALL}"

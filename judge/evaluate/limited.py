@@ -1,4 +1,7 @@
-"""Run the processing of untrusted texts, or a user's own code, in a child that is killed at its limit."""
+"""Run the processing of untrusted texts, or a user's own code, in a child that is killed at its limit.
+
+A long loop in this process would stop its heartbeats, and the consumer group would remove the worker.
+"""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ class ListedPrice:
     factor: float = 1.0
 
     def cost_usd(self, usage: Usage) -> float:
+        """Return the cost of one call, not of a sum: tiers depend on a call's size."""
         cached = min(usage.cached_tokens, usage.input_tokens)
         usd = _cost_usd(self.model, self.base_url, usage.input_tokens, cached, usage.output_tokens)
         return usd * self.factor

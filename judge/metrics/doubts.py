@@ -76,6 +76,7 @@ _USUAL_IN_REFUSALS = stems(each_word("refusal_words"))
 class Doubts:
     def __init__(self, question: str) -> None:
         self._question = passage(question)
+        # Any answer may repeat the question's words.
         self._ignored = self._question.content | _POLARITY
         self._own: dict[Passage, frozenset[str]] = {}
 

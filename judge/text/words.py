@@ -85,7 +85,7 @@ class Word(NamedTuple):  # a frozen dataclass takes three times as long to creat
 
 
 def words(text: str) -> list[Word]:
-    """Return all folded words: numbers with decimals, no possessive 's, of Han each character."""
+    """Return all folded words: numbers with decimals, no possessive 's, each unspaced character."""
     folded = fold(text)
     if folded.isascii():
         return [Word(match[0], *match.span()) for match in _ASCII_WORD.finditer(folded)]

@@ -35,6 +35,7 @@ class StratumLoad:
     spread: float = 1.0
     """Standard deviation of the scores; only the strata's ratios matter."""
     most: float = 1.0
+    """The configured rate, above 0."""
 
 
 def allocate(strata: Mapping[str, StratumLoad], pace: float) -> dict[str, float]:

@@ -201,7 +201,8 @@ class Spending:
     ) -> AsyncIterator[Callable[[Result], None]]:
         """Wait until the budget admits a verdict; call the yielded function with its result, if there is one.
 
-        One that `waits`, in a batch, does not bound the calls in flight: a lease grows by it.
+        One that `waits`, in a batch, does not bound the calls in flight: a lease grows by it. DrainingError:
+        the worker stops or gives its partitions up. A verdict without a result counts as no spending.
         """
         accounts = self.accounts(metric, labels)
         if accounts or self._draining:
