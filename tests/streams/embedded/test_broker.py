@@ -187,7 +187,10 @@ def test_unknown_versions_of_the_version_request(bootstrap_servers: str) -> None
         }
         assert answer.remaining == 0
     assert set(versions) == set(ApiKey)
-    assert all(low <= high for low, high in versions.values())
+    # librdkafka 2.5 looks for Produce 3 and Fetch 4, and for version 0 of the group's requests; without them
+    # it writes records in an old format.
+    assert {low for low, _ in versions.values()} == {0}
+    assert versions[ApiKey.PRODUCE] == (0, 7)
 
 
 def _table() -> ApiTable:
