@@ -99,7 +99,9 @@ def _check(name: str, settings: MetricSettings, code: CodeSettings) -> Metric:
     if check == "latency" and options["label"].endswith(("_ms", "_milliseconds")):
         options["factor"] = 0.001
     if check == "contains":
-        options |= {"need": "all" if options["good"] else "any", "ignore_case": True}
+        # Of one text, too, "all": the evaluator's version has it from the time when it was a setting.
+        is_any = not options["good"] and len(options["texts"]) > 1
+        options |= {"need": "any" if is_any else "all", "ignore_case": True}
     if check == "json_valid":
         options = {"schema": _schema(name, options["schema_file"])}
     return CodeMetric(name, check, score_range=score_range, **options)

@@ -95,6 +95,22 @@ def test_what_cannot_be_built_is_named(given: dict[str, Any], problem: str) -> N
         build_metric("own", MetricSettings.model_validate(given))
 
 
+@pytest.mark.parametrize(
+    ("check", "version"),
+    [
+        ({"contains": {"texts": ["sorry"]}}, "code-2, contains, 4d503e2b2098"),
+        ({"contains": {"texts": ["sorry"], "good": False}}, "code-2, contains, 410dfe13f17e"),
+        ({"contains": {"texts": ["sorry", "refund"]}}, "code-2, contains, 08bb5d71421a"),
+        ({"latency": {}}, "code-2, latency, 9f934ab4eeee"),
+        ({"latency": {"label": "latency_ms"}}, "code-2, latency, 75c83ca1d9b9"),
+    ],
+)
+def test_a_series_goes_on_where_a_removed_setting_changes_no_score(
+    check: dict[str, Any], version: str
+) -> None:
+    assert build_metric("own", MetricSettings.model_validate({"code": check})).scoring_version == version
+
+
 def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     versions = []
