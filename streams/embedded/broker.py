@@ -63,8 +63,8 @@ class ApiTable:
     def _versions(self, version: int, error: ErrorCode) -> Writer:
         reply = Writer()
         reply.int16(error)
-        # From 0 on, though old ones are refused: librdkafka 2.5 and older know features by versions that they do
-        # not use, and would write records in an old format. Kafka 4 does so, too (KAFKA-18659).
+        # From 0 on, though old ones are refused: librdkafka 2.5 and older know features by versions that they
+        # do not use, and would write records in an old format. Kafka 4 does so, too (KAFKA-18659).
         reply.array(self._apis.values(), lambda api: reply.numbers("hhh", api.key, 0, api.newest))
         if version >= 1:
             reply.int32(0)

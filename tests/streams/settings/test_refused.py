@@ -63,6 +63,10 @@ def test_all_problems_of_file_and_environment_come_at_once(tmp_path: Path) -> No
         ("KAFKA__GROUP_ID__X", "is not a setting; remove it"),
         ("", "is not a setting; under JUDGESTREAM_ there are: kafka, topics, "),
         ("JUDGE__RETRY__FIRST_WAIT_SECONDS", "was removed: pauses double from 0.5 s to 30 s"),
+        (
+            "METRICS__SPEED__CODE__LATENCY__UNIT",
+            "was removed: a label whose name ends in _ms or _milliseconds",
+        ),
     ],
 )
 def test_unknown_and_removed_variables_are_refused_with_the_remedy(name: str, words: str) -> None:
