@@ -238,6 +238,7 @@ def test_an_unexpected_error_closes_one_connection(
         del self
         raise ZeroDivisionError
 
+    caplog.set_level(logging.WARNING, logger="streams.embedded")  # an earlier test may have left INFO
     with broker_in_thread(topics={"t": 1}) as servers, WireClient(servers) as good:
         with WireClient(servers) as unlucky:
             monkeypatch.setattr(Reader, "int64", broken)
