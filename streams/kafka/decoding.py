@@ -47,7 +47,8 @@ class Unreadable:
     """Replaces records that cannot be read: the fields of a record, and the error.
 
     Args:
-        size: Bytes, as fetched.
+        size: Bytes, as fetched; `sha256` is of these.
+        records: Their number as far as known; at least 1.
         timestamp: In milliseconds; None if unknown.
     """
 
