@@ -20,7 +20,7 @@ from typing import Final, Literal
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from judge.text.normal import TextIndex
+from judge.text.normal import TextIndex, without_lone_surrogates
 from judge.text.passages import Passage, passage, sentence
 from judge.text.words import Word, any_of, each_sentence, words
 
@@ -119,13 +119,17 @@ class Quotable:
         found = False
         for start, end in self.index.find_all(quotation):
             found = True
-            yield Quotation(start, end, self.text[start:end], "exact")
+            yield self._quoted((start, end), "exact")
         if not found:
             inexact = self._inexact(quotation)
             if inexact is None and (label := _LABEL.match(quotation)) is not None:
                 inexact = self._inexact(quotation[label.end() :])
             if inexact is not None:
                 yield inexact
+
+    def _quoted(self, place: tuple[int, int], kind: Kind) -> Quotation:
+        # Published: lone surrogates of the text cannot be written as UTF-8.
+        return Quotation(*place, without_lone_surrogates(self.text[slice(*place)]), kind)
 
     def _inexact(self, quotation: str) -> Quotation | None:
         pieces = [
@@ -154,9 +158,9 @@ class Quotable:
             wanted = Letters(piece, keep_marks=False)
             place = self._unmarked.find(wanted, begin)
         if place is not None:
-            return Quotation(*place, self.text[slice(*place)], "written_otherwise")
+            return self._quoted(place, "written_otherwise")
         place = self._unmarked.nearest(wanted, begin)
-        return None if place is None else Quotation(*place, self.text[slice(*place)], "near")
+        return None if place is None else self._quoted(place, "near")
 
     @cached_property
     def _letters(self) -> Letters:
