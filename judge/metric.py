@@ -70,9 +70,8 @@ class Inputs:
         return Inputs(**texts)
 
 
-_NAMES: Final = tuple(
-    one.name for one in fields(Inputs)
-)  # listing them costs more than copying a task's texts
+# Listing them costs more than copying a task's texts.
+_NAMES: Final = tuple(one.name for one in fields(Inputs))
 # A changed name may be too long for a task, or empty.
 _LIMITS: Final = {"role": MAX_ROLE_CHARS, "name": MAX_TOOL_NAME_CHARS}
 

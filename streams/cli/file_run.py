@@ -96,9 +96,7 @@ class FileRun:
             self._judge, known = self.settings.judge, self.settings.metrics
         if self.concurrency is not None or self.settings is None:
             self._judge = self._judge.model_copy(update={"max_in_flight": self.concurrency or CONCURRENCY})
-        self._named = {name: known.get(name) or MetricSettings() for name in self.names}
-        for name, wanted in self._named.items():
-            wanted.find_class(name)
+        self._named = {name: known.get(name) or MetricSettings().find_class(name) for name in self.names}
         self.metrics = {name: self._metric(name, known) for name in self.names}
         self._mapped = self.settings is not None and bool(self.settings.ingest.mapping)
         self._results: ResultFile | None = None

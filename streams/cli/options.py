@@ -25,6 +25,7 @@ RATE = Option(
     None, "--rate", "-r", metavar="R", min=0.001, help="At most so many records (or results) per second."
 )
 YES = Option(False, "--yes", "-y", help="Do not prompt.")
+METRIC = Option(..., "--metric", "-m", metavar="NAME", help="The metric.")
 ONLY_METRIC = Option(None, "--metric", "-m", metavar="NAME", help="Only this metric.")
 ONLY_LABEL = Option(None, metavar="NAME=VALUE", help="Only with this label; repeatable.")
 

@@ -256,9 +256,10 @@ class MetricSettings(Section):
 
     _in_class: bool = PrivateAttr(default=False)
 
-    def find_class(self, name: str) -> None:
-        """Note whether an installed class of this name judges without an endpoint."""
+    def find_class(self, name: str) -> Self:
+        """Note whether an installed class of this name judges without an endpoint; return the metric."""
         self._in_class = self.prompt_pack is None and not self.is_check and not needs_judge(name)
+        return self
 
     @property
     def is_code(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer import Argument, Option, Typer
 
-from streams.cli.options import BROKERS, CONFIG, JSON, ONLY_METRIC, RATE, STORE, YES
+from streams.cli.options import BROKERS, CONFIG, JSON, METRIC, ONLY_METRIC, RATE, STORE, YES
 from streams.cli.running import BadUsageError, help_without_command
 from streams.cli.session import session
 
@@ -116,7 +116,7 @@ anchors_app.callback(invoke_without_command=True)(help_without_command)
 
 @anchors_app.command(epilog="Example: judgestream anchors add --metric coverage --config settings.yaml")
 def add(
-    metric: str = Option(..., "--metric", "-m", metavar="NAME", help="The metric."),
+    metric: str = METRIC,
     count: int = Option(100, "--count", "-n", metavar="N", min=20, max=500, help="Number of anchors."),
     max_usd: float | None = Option(None, metavar="USD", min=0, help="Stop before exceeding this cost."),
     yes: bool = YES,

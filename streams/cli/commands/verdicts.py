@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from typer import Argument, Exit, Option, echo
 
 from judge.text.printable import printable
-from streams.cli.options import BROKERS, CONFIG, JSON, JSON_LINES, ONLY_LABEL, ONLY_METRIC, STORE
+from streams.cli.options import BROKERS, CONFIG, JSON, JSON_LINES, METRIC, ONLY_LABEL, ONLY_METRIC, STORE
 from streams.cli.running import BadUsageError, CommandError, cancel, emit, emit_each, tell
 from streams.cli.session import Session, session
 
@@ -173,7 +173,7 @@ def _listed(incidents: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def compare(
-    metric: str = Option(..., "--metric", "-m", metavar="NAME", help="The metric."),
+    metric: str = METRIC,
     label: str = Option(..., metavar="NAME=OLD,NEW", help="The label, its value in use and the new one."),
     margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
     alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
