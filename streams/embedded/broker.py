@@ -7,22 +7,18 @@ import contextlib
 import logging
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Final, Self
+from io import BytesIO
+from typing import Any, Final, Self
+
+from aiokafka.errors import BrokerResponseError, UnsupportedVersionError
+from aiokafka.protocol.admin import ApiVersionRequest_v0, ApiVersionRequest_v1
+from aiokafka.protocol.api import RequestHeader_v1
 
 from streams.embedded.data_api import DataApis
-from streams.embedded.group_api import GroupApis, GroupCoordinator
+from streams.embedded.group_api import GroupCoordinator
 from streams.embedded.topic_api import TopicApis
 from streams.embedded.topics import Topics
-from streams.embedded.wire import (
-    Api,
-    ApiKey,
-    EmbeddedBrokerError,
-    ErrorCode,
-    MalformedRequestError,
-    Reader,
-    Request,
-    Writer,
-)
+from streams.embedded.wire import Api, EmbeddedBrokerError, MalformedRequestError, Request
 
 _log = logging.getLogger(__name__)
 
@@ -38,37 +34,48 @@ _NEWEST_API_VERSIONS: Final = 2  # version 3 has another encoding
 
 class ApiTable:
     def __init__(self, apis: Iterable[Api]) -> None:
-        own = Api(ApiKey.API_VERSIONS, 0, _NEWEST_API_VERSIONS, self._api_versions)
-        self._apis: dict[int, Api] = {int(api.key): api for api in (*apis, own)}
+        own = Api(ApiVersionRequest_v1, _NEWEST_API_VERSIONS, self._api_versions)
+        self._apis: dict[int, Api] = {api.request.API_KEY: api for api in (*apis, own)}
 
-    async def answer(self, data: bytes, client_host: str) -> tuple[int, Writer | None]:
-        body = Reader(data)
-        key, version, correlation_id = body.int16(), body.int16(), body.int32()
-        client_id = body.nullable_string() or ""
-        if key == ApiKey.API_VERSIONS and version > _NEWEST_API_VERSIONS:
-            # The version of this request cannot be negotiated: answer in the oldest encoding with an error.
-            return correlation_id, self._versions(0, ErrorCode.UNSUPPORTED_VERSION)
+    async def answer(self, data: bytes, client_host: str) -> bytes | None:
+        """Return the framed response; None if the client wants none."""
+        stream = BytesIO(data)
+        try:
+            key, version, correlation_id, client_id = RequestHeader_v1.SCHEMA.decode(stream)
+        except ValueError as error:
+            raise MalformedRequestError(f"a request's header cannot be read: {error}") from error
         api = self._apis.get(key)
         if api is None:
             raise MalformedRequestError(f"request type {key} is not supported by the embedded broker")
-        if not api.oldest <= version <= api.newest:
+        oldest, kind = api.request.API_VERSION, api.request
+        if kind is ApiVersionRequest_v1 and not oldest <= version <= api.newest:
+            # The version of this request cannot be negotiated: answer in the oldest encoding, from version 3
+            # on with an error.
+            code = UnsupportedVersionError.errno if version > api.newest else 0
+            return _framed(correlation_id, ApiVersionRequest_v0, (code, self._versions()))
+        if not oldest <= version <= api.newest:
             raise MalformedRequestError(
-                f"{api.key.name} version {version} is not supported, only {api.oldest}..{api.newest}"
+                f"{api.name} version {version} is not supported, only {oldest}..{api.newest}"
             )
-        return correlation_id, await api.handle(Request(version, client_id, client_host, body))
+        try:
+            body = kind.decode(stream)
+        except ValueError as error:
+            raise MalformedRequestError(f"a request {api.name} cannot be read: {error}") from error
+        fields = await api.handle(Request(body, client_id or "", client_host))
+        return None if fields is None else _framed(correlation_id, kind, fields)
 
-    async def _api_versions(self, request: Request) -> Writer:
-        return self._versions(request.version, ErrorCode.NONE)
+    async def _api_versions(self, _: Request) -> tuple[Any, ...]:
+        return 0, self._versions(), 0
 
-    def _versions(self, version: int, error: ErrorCode) -> Writer:
-        reply = Writer()
-        reply.int16(error)
+    def _versions(self) -> list[tuple[int, int, int]]:
         # From 0 on, though old ones are refused: librdkafka 2.5 and older know features by versions that they
         # do not use, and would write records in an old format. Kafka 4 does so, too (KAFKA-18659).
-        reply.array(self._apis.values(), lambda api: reply.numbers("hhh", api.key, 0, api.newest))
-        if version >= 1:
-            reply.int32(0)
-        return reply
+        return [(key, 0, api.newest) for key, api in self._apis.items()]
+
+
+def _framed(correlation_id: int, request: Any, fields: tuple[Any, ...]) -> bytes:
+    body: bytes = request.RESPONSE_TYPE(*fields).encode()
+    return struct.pack(">ii", len(body) + 4, correlation_id) + body
 
 
 class EmbeddedBroker:
@@ -89,15 +96,18 @@ class EmbeddedBroker:
         self._sessions: asyncio.Task[None] | None = None
         self._topics = Topics()
         for name, partition_count in (topics or {}).items():
-            self._topics.create(name, partition_count)
-        self._coordinator = GroupCoordinator()
+            try:
+                self._topics.create(name, partition_count)
+            except BrokerResponseError as error:
+                raise EmbeddedBrokerError(*error.args) from None
+        self._coordinator = GroupCoordinator(self._topics)
         self._apis = ApiTable(
             (
                 *DataApis(self._topics).table(),
                 *TopicApis(
                     self._topics, self._coordinator, self._address, auto_create_topics=auto_create_topics
                 ).table(),
-                *GroupApis(self._coordinator, self._topics).table(),
+                *self._coordinator.table(),
             )
         )
 
@@ -156,10 +166,9 @@ class EmbeddedBroker:
         try:
             while True:
                 data = await self._next_request(reader)
-                correlation_id, answer = await self._apis.answer(data, host)
+                answer = await self._apis.answer(data, host)
                 if answer is not None:
-                    header = struct.pack(">ii", answer.size + 4, correlation_id)
-                    writer.writelines((header, *answer.chunks()))
+                    writer.write(answer)
                     await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client closed the connection

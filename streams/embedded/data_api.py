@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final
+
+from aiokafka.errors import (
+    BrokerResponseError,
+    FetchSessionIdNotFound,
+    InvalidRequiredAcksError,
+    TransactionalIdAuthorizationFailed,
+)
+from aiokafka.protocol.admin import DeleteRecordsRequest_v0
+from aiokafka.protocol.fetch import FetchRequest_v7
+from aiokafka.protocol.offset import OffsetRequest_v2
+from aiokafka.protocol.produce import ProduceRequest_v5
+from aiokafka.protocol.transaction import InitProducerIdRequest_v0
 
 from streams.embedded.topics import Topics
-from streams.embedded.wire import Api, ApiKey, ErrorCode, RefusedError, Request, Writer
+from streams.embedded.wire import Api, Request, attempt, by_topic
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _UNKNOWN: Final = -1
-
-
-class _Found(NamedTuple):
-    partition: int
-    error: ErrorCode = ErrorCode.NONE
-    start_offset: int = _UNKNOWN
-    end_offset: int = _UNKNOWN
-    batches: Sequence[bytearray] = ()
-
-
-_Wanted: TypeAlias = tuple[int, int, int]
-"""A partition in a fetch request, its offset, and the most bytes."""
 
 
 class DataApis:
@@ -34,70 +33,48 @@ class DataApis:
 
     def table(self) -> tuple[Api, ...]:
         return (
-            Api(ApiKey.PRODUCE, 5, 7, self.produce),
-            Api(ApiKey.FETCH, 7, 8, self.fetch),
-            Api(ApiKey.LIST_OFFSETS, 2, 3, self.list_offsets),
-            Api(ApiKey.DELETE_RECORDS, 0, 1, self.delete_records),
-            Api(ApiKey.INIT_PRODUCER_ID, 0, 1, self.init_producer_id),
+            Api(ProduceRequest_v5, 7, self.produce),
+            Api(FetchRequest_v7, 8, self.fetch),
+            Api(OffsetRequest_v2, 3, self.list_offsets),
+            Api(DeleteRecordsRequest_v0, 1, self.delete_records),
+            Api(InitProducerIdRequest_v0, 1, self.init_producer_id),
         )
 
-    async def produce(self, request: Request) -> Writer | None:
-        body = request.body
-        transactional_id = body.nullable_string()
-        acks = body.int16()
-        body.int32()  # timeout for replicas: there are none
-        topics = body.by_topic(lambda: (body.int32(), body.byte_string()))
+    async def produce(self, request: Request) -> tuple[Any, ...] | None:
+        acks, transactional_id = request.body.required_acks, request.body.transactional_id
 
-        reply = Writer()
+        def append(topic: str, number: int, data: bytes | None) -> tuple[int, int]:
+            if acks not in {-1, 0, 1}:
+                raise InvalidRequiredAcksError(f"acks must be -1, 0 or 1, got {acks}")
+            _refuse_transactions(transactional_id)
+            partition = self._topics.partition(topic, number)
+            return self._topics.get(topic).append(partition, data or b""), partition.start_offset
 
-        def write_partition(topic: str, item: tuple[int, memoryview]) -> None:
-            index, data = item
-            base_offset = start_offset = _UNKNOWN
-            error = ErrorCode.NONE
-            try:
-                _check_produce(acks, transactional_id)
-                partition = self._topics.partition(topic, index)
-                base_offset = self._topics.get(topic).append(partition, data)
-                start_offset = partition.start_offset
-            except RefusedError as refused:
-                error = refused.code
+        def answer(topic: str, number: int, data: bytes | None) -> tuple[int, ...]:
+            code, _, (base, start) = attempt(lambda: append(topic, number, data), (_UNKNOWN, _UNKNOWN))
             # The append time is unknown: records keep the producer's time.
-            reply.numbers("ihqqq", index, error, base_offset, _UNKNOWN, start_offset)
+            return number, code, base, _UNKNOWN, start
 
-        reply.by_topic(topics, write_partition)
-        reply.int32(0)
-        return None if acks == 0 else reply
+        answers = by_topic(request.body.topics, answer)
+        return None if acks == 0 else (answers, 0)
 
-    async def fetch(self, request: Request) -> Writer:
-        body = request.body
-        # The isolation level has no effect without transactions.
-        _replica, wait_ms, min_bytes, max_bytes, _isolation = body.numbers("iiiib")
-        session_id, _session_epoch = body.numbers("ii")
-
-        def read_partition() -> _Wanted:
-            partition, offset, _start, most_bytes = body.numbers("iqqi")
-            return partition, offset, most_bytes
-
-        wanted = body.by_topic(read_partition)
-        if session_id != 0:  # no fetch sessions exist, so each request names all its partitions
-            return _fetch_reply(request, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
-        found = await self._wait_for(wanted, min_bytes, max_bytes, max(wait_ms, 0) / 1000)
-        return _fetch_reply(request, ErrorCode.NONE, found)
-
-    async def _wait_for(
-        self, wanted: list[tuple[str, list[_Wanted]]], min_bytes: int, max_bytes: int, wait_seconds: float
-    ) -> list[tuple[str, list[_Found]]]:
+    async def fetch(self, request: Request) -> tuple[Any, ...]:
+        body = request.body  # the isolation level has no effect without transactions
+        if body.session_id != 0:  # no fetch sessions exist, so each request names all its partitions
+            return 0, FetchSessionIdNotFound.errno, 0, []
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait_seconds
+        deadline = loop.time() + max(body.max_wait_time, 0) / 1000
         while True:
-            found, size, refused = self._look(wanted, max_bytes)
+            found, size, refused = self._look(body)
             left_seconds = deadline - loop.time()
-            if size >= min_bytes or refused or left_seconds <= 0:
-                return found
+            if size >= body.min_bytes or refused or left_seconds <= 0:
+                return 0, 0, 0, found
             # No other task runs between `_look` and `watch`, so no append is missed.
             woken = asyncio.Event()
             watched = [
-                self._topics.partition(topic, number) for topic, ones in wanted for number, _, _ in ones
+                self._topics.partition(topic, number)
+                for topic, partitions in body.topics or ()
+                for number, *_ in partitions or ()
             ]
             for partition in watched:
                 partition.watchers.add(woken.set)
@@ -110,106 +87,57 @@ class DataApis:
                 for partition in watched:
                     partition.watchers.discard(woken.set)
 
-    def _look(
-        self, wanted: list[tuple[str, list[_Wanted]]], max_bytes: int
-    ) -> tuple[list[tuple[str, list[_Found]]], int, bool]:
-        """Return the batches, their size in bytes, and whether a partition was refused."""
-        size = 0
-        any_refused = False
-        topics = []
-        for topic, ones in wanted:
-            found = []
-            for number, offset, most_bytes in ones:
-                bounds = (_UNKNOWN, _UNKNOWN)
-                try:
-                    partition = self._topics.partition(topic, number)
-                    bounds = (partition.start_offset, partition.end_offset)
-                    room = min(most_bytes, max_bytes - size)
-                    batches = partition.read(offset, room, at_least_one=size == 0)
-                except RefusedError as refused:
-                    any_refused = True
-                    found.append(_Found(number, refused.code, *bounds))
-                else:
-                    size += sum(map(len, batches))
-                    found.append(_Found(number, ErrorCode.NONE, *bounds, batches))
-            topics.append((topic, found))
-        return topics, size, any_refused
+    def _look(self, body: Any) -> tuple[list[tuple[str, list[Any]]], int, bool]:
+        """Return what the partitions hold now, its size in bytes, and whether a partition was refused."""
+        size, any_refused = 0, False
 
-    async def list_offsets(self, request: Request) -> Writer:
-        body = request.body
-        body.numbers("ib")  # replica, isolation level
-        topics = body.by_topic(lambda: (body.int32(), body.int64()))
-        reply = request.reply()
-
-        def write_partition(topic: str, item: tuple[int, int]) -> None:
-            index, timestamp_ms = item
-            error, found_ms, offset = ErrorCode.NONE, _UNKNOWN, _UNKNOWN
+        def read(topic: str, number: int, offset: int, _: int, most_bytes: int) -> tuple[Any, ...]:
+            nonlocal size, any_refused
+            code, start, end, data = 0, _UNKNOWN, _UNKNOWN, b""
             try:
-                partition = self._topics.partition(topic, index)
-                if timestamp_ms == _LATEST:
-                    offset = partition.end_offset
-                elif timestamp_ms == _EARLIEST:
-                    offset = partition.start_offset
-                else:
-                    found_ms, offset = partition.find_time(timestamp_ms) or (_UNKNOWN, _UNKNOWN)
-            except RefusedError as refused:
-                error = refused.code
-            reply.numbers("ihqq", index, error, found_ms, offset)
+                log = self._topics.partition(topic, number)
+                start, end = log.start_offset, log.end_offset
+                room = min(most_bytes, body.max_bytes - size)
+                data = b"".join(log.read(offset, room, at_least_one=size == 0))
+            except BrokerResponseError as error:
+                code, any_refused = error.errno, True
+            size += len(data)
+            # The last stable offset is the end, and none is aborted: there are no transactions.
+            return number, code, end, end, start, [], data
 
-        reply.by_topic(topics, write_partition)
-        return reply
+        return by_topic(body.topics, read), size, any_refused
 
-    async def delete_records(self, request: Request) -> Writer:
-        body = request.body
-        topics = body.by_topic(lambda: (body.int32(), body.int64()))
-        reply = request.reply()
+    async def list_offsets(self, request: Request) -> tuple[Any, ...]:
+        def find(topic: str, number: int, timestamp_ms: int) -> tuple[int, int]:
+            partition = self._topics.partition(topic, number)
+            if timestamp_ms == _LATEST:
+                return _UNKNOWN, partition.end_offset
+            if timestamp_ms == _EARLIEST:
+                return _UNKNOWN, partition.start_offset
+            return partition.find_time(timestamp_ms) or (_UNKNOWN, _UNKNOWN)
 
-        def write_partition(topic: str, item: tuple[int, int]) -> None:
-            index, offset = item
-            error, start_offset = ErrorCode.NONE, _UNKNOWN
-            try:
-                start_offset = self._topics.partition(topic, index).delete_before(offset)
-            except RefusedError as refused:
-                error = refused.code
-            reply.numbers("iqh", index, start_offset, error)
+        def answer(topic: str, number: int, timestamp_ms: int) -> tuple[int, ...]:
+            code, _, found = attempt(lambda: find(topic, number, timestamp_ms), (_UNKNOWN, _UNKNOWN))
+            return number, code, *found
 
-        reply.by_topic(topics, write_partition)
-        return reply
+        return 0, by_topic(request.body.topics, answer)
 
-    async def init_producer_id(self, request: Request) -> Writer:
-        transactional_id = request.body.nullable_string()
-        reply = request.reply()
-        if transactional_id is not None:
-            reply.numbers("hqh", _no_transactions().code, _UNKNOWN, _UNKNOWN)
-        else:
-            reply.numbers("hqh", ErrorCode.NONE, next(self._producer_ids), 0)
-        return reply
+    async def delete_records(self, request: Request) -> tuple[Any, ...]:
+        def answer(topic: str, number: int, offset: int) -> tuple[int, ...]:
+            code, _, start = attempt(
+                lambda: self._topics.partition(topic, number).delete_before(offset), _UNKNOWN
+            )
+            return number, start, code
 
+        return 0, by_topic(request.body.topics, answer)
 
-def _fetch_reply(request: Request, error: ErrorCode, topics: list[tuple[str, list[_Found]]]) -> Writer:
-    reply = request.reply()
-
-    def write_partition(_: str, found: _Found) -> None:
-        # The last stable offset is the end: there are no transactions.
-        end = found.end_offset
-        reply.numbers("ihqqq", found.partition, found.error, end, end, found.start_offset)
-        reply.array((), reply.int64)  # aborted transactions
-        reply.buffers(found.batches)
-
-    reply.numbers("hi", error, 0)  # no session
-    reply.by_topic(topics, write_partition)
-    return reply
+    async def init_producer_id(self, request: Request) -> tuple[Any, ...]:
+        code, *_ = attempt(lambda: _refuse_transactions(request.body.transactional_id), None)
+        return 0, code, *((_UNKNOWN, _UNKNOWN) if code else (next(self._producer_ids), 0))
 
 
-def _check_produce(acks: int, transactional_id: str | None) -> None:
-    if acks not in {-1, 0, 1}:
-        raise RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, got {acks}")
+def _refuse_transactions(transactional_id: str | None) -> None:
     if transactional_id is not None:
-        raise _no_transactions()
-
-
-def _no_transactions() -> RefusedError:
-    return RefusedError(
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "the embedded broker has no transactions: leave transactional_id unset, or use Apache Kafka",
-    )
+        raise TransactionalIdAuthorizationFailed(
+            "the embedded broker has no transactions: leave transactional_id unset, or use Apache Kafka"
+        )

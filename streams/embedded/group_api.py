@@ -1,30 +1,46 @@
-"""Consumer groups with their committed offsets, and the handlers of group requests."""
+"""All consumer groups, and the handlers of their requests."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from streams.embedded.group import ConsumerGroup, GroupMember, Identity, JoinRequest
+from aiokafka.errors import BrokerResponseError, GroupIdNotFound, NonEmptyGroup
+from aiokafka.protocol.admin import DeleteGroupsRequest_v0, DescribeGroupsRequest_v1, ListGroupsRequest_v1
+from aiokafka.protocol.commit import OffsetCommitRequest_v3, OffsetFetchRequest_v3
+from aiokafka.protocol.group import (
+    HeartbeatRequest_v1,
+    JoinGroupRequest_v2,
+    LeaveGroupRequest_v1,
+    SyncGroupRequest_v1,
+)
+
+from streams.embedded.group import ConsumerGroup, JoinRequest
 from streams.embedded.topics import Topics
-from streams.embedded.wire import Api, ApiKey, ErrorCode, Reader, Request, Writer
+from streams.embedded.wire import Api, Request, attempt, by_topic
 
 _TICK_SECONDS: Final = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    offset: int
-    metadata: str | None
 
 
 class GroupCoordinator:
     """Has the groups, and ends the sessions of members without heartbeats."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
         self.groups: dict[str, ConsumerGroup] = {}
-        self._offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+
+    def table(self) -> tuple[Api, ...]:
+        return (
+            Api(OffsetCommitRequest_v3, 4, self.offset_commit),
+            Api(OffsetFetchRequest_v3, 4, self.offset_fetch),
+            Api(JoinGroupRequest_v2, 3, self.join_group),
+            Api(HeartbeatRequest_v1, 2, self.heartbeat),
+            Api(LeaveGroupRequest_v1, 2, self.leave_group),
+            Api(SyncGroupRequest_v1, 2, self.sync_group),
+            Api(DescribeGroupsRequest_v1, 2, self.describe_groups),
+            Api(ListGroupsRequest_v1, 2, self.list_groups),
+            Api(DeleteGroupsRequest_v0, 1, self.delete_groups),
+        )
 
     def find(self, group_id: str) -> ConsumerGroup:
         """Return the group of a name; one that does not exist has no members."""
@@ -33,26 +49,16 @@ class GroupCoordinator:
     def find_or_create(self, group_id: str) -> ConsumerGroup:
         return self.groups.setdefault(group_id, self.find(group_id))
 
-    def delete(self, group_id: str) -> ErrorCode:
-        group = self.groups.get(group_id)
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        if group.members:
-            return ErrorCode.NON_EMPTY_GROUP
+    def delete(self, group_id: str) -> None:
+        if group_id not in self.groups:
+            raise GroupIdNotFound
+        if self.groups[group_id].members:
+            raise NonEmptyGroup
         del self.groups[group_id]
-        self._offsets.pop(group_id, None)
-        return ErrorCode.NONE
-
-    def commit(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
-        self._offsets.setdefault(group_id, {})[topic, partition] = committed
-
-    def committed(self, group_id: str) -> dict[tuple[str, int], CommittedOffset]:
-        return self._offsets.get(group_id, {})
 
     def forget_topic(self, topic: str) -> None:
-        for offsets in self._offsets.values():
-            for key in [key for key in offsets if key[0] == topic]:
-                del offsets[key]
+        for group in self.groups.values():
+            group.offsets = {place: kept for place, kept in group.offsets.items() if place[0] != topic}
 
     async def watch_sessions(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -72,153 +78,86 @@ class GroupCoordinator:
         for group in self.groups.values():
             group.close()
 
-
-class GroupApis:
-    def __init__(self, coordinator: GroupCoordinator, topics: Topics) -> None:
-        self._coordinator = coordinator
-        self._topics = topics
-
-    def table(self) -> tuple[Api, ...]:
-        return (
-            Api(ApiKey.OFFSET_COMMIT, 3, 4, self.offset_commit),
-            Api(ApiKey.OFFSET_FETCH, 3, 4, self.offset_fetch),
-            Api(ApiKey.JOIN_GROUP, 2, 3, self.join_group),
-            Api(ApiKey.HEARTBEAT, 1, 2, self.heartbeat),
-            Api(ApiKey.LEAVE_GROUP, 1, 2, self.leave_group),
-            Api(ApiKey.SYNC_GROUP, 1, 2, self.sync_group),
-            Api(ApiKey.DESCRIBE_GROUPS, 1, 2, self.describe_groups),
-            Api(ApiKey.LIST_GROUPS, 1, 2, self.list_groups),
-            Api(ApiKey.DELETE_GROUPS, 0, 1, self.delete_groups),
+    async def join_group(self, request: Request) -> tuple[Any, ...]:
+        body = request.body
+        joining = JoinRequest(
+            session_timeout_seconds=body.session_timeout / 1000,
+            rebalance_timeout_seconds=max(body.rebalance_timeout / 1000, 0),
+            member_id=body.member_id or "",
+            protocol_type=body.protocol_type,
+            protocols=dict(body.group_protocols or ()),
+            client_id=request.client_id,
+            client_host=request.client_host,
         )
+        try:
+            return 0, 0, *await self.find_or_create(body.group).join(joining)
+        except BrokerResponseError as error:
+            return 0, error.errno, -1, "", "", joining.member_id, ()
 
-    async def join_group(self, request: Request) -> Writer:
+    async def sync_group(self, request: Request) -> tuple[Any, ...]:
         body = request.body
-        group = self._coordinator.find_or_create(body.string())
-        joined = await group.join(
-            JoinRequest(
-                session_timeout_seconds=body.int32() / 1000,
-                rebalance_timeout_seconds=max(body.int32() / 1000, 0),
-                member_id=body.string(),
-                protocol_type=body.string(),
-                protocols=dict(body.array(lambda: (body.string(), bytes(body.byte_string())))),
-                client_id=request.client_id,
-                client_host=request.client_host,
-            )
-        )
-        reply = request.reply()
+        assignments = dict(body.group_assignment or ())
+        try:
+            group = self.find(body.group)
+            return 0, 0, await group.sync(body.member_id, body.generation_id, assignments)
+        except BrokerResponseError as error:
+            return 0, error.errno, b""
 
-        def write_member(member: tuple[str, bytes]) -> None:
-            reply.string(member[0])
-            reply.byte_string(member[1])
-
-        reply.numbers("hi", joined.error, joined.generation)
-        reply.strings(joined.protocol, joined.leader_id, joined.member_id)
-        reply.array(joined.members, write_member)
-        return reply
-
-    async def sync_group(self, request: Request) -> Writer:
+    async def heartbeat(self, request: Request) -> tuple[Any, ...]:
         body = request.body
-        group_id, who = body.string(), _who(body)
-        assignments = dict(body.array(lambda: (body.string(), bytes(body.byte_string()))))
-        reply = request.reply()
-        synced = await self._coordinator.find(group_id).sync(who, assignments)
-        reply.int16(synced.error)
-        reply.byte_string(synced.assignment)
-        return reply
+        beat = self.find(body.group).heartbeat
+        return 0, attempt(lambda: beat(body.member_id, body.generation_id), None)[0]
 
-    async def heartbeat(self, request: Request) -> Writer:
-        group = self._coordinator.find(request.body.string())
-        reply = request.reply()
-        reply.int16(group.heartbeat(_who(request.body)))
-        return reply
-
-    async def leave_group(self, request: Request) -> Writer:
-        group = self._coordinator.find(request.body.string())
-        reply = request.reply()
-        reply.int16(group.leave(request.body.string()))
-        return reply
-
-    async def offset_commit(self, request: Request) -> Writer:
+    async def leave_group(self, request: Request) -> tuple[Any, ...]:
         body = request.body
-        group_id, who = body.string(), _who(body)
-        body.int64()  # retention time: offsets are kept until the broker ends
-        topics = body.by_topic(lambda: (body.int32(), CommittedOffset(body.int64(), body.nullable_string())))
-        error = self._coordinator.find_or_create(group_id).check_commit(who)
-        reply = request.reply()
+        return 0, attempt(lambda: self.find(body.group).leave(body.member_id), None)[0]
 
-        def write_partition(topic: str, item: tuple[int, CommittedOffset]) -> None:
-            partition, committed = item
-            outcome = error
-            if outcome is ErrorCode.NONE and not self._topics.has(topic, partition):
-                outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if outcome is ErrorCode.NONE:
-                self._coordinator.commit(group_id, topic, partition, committed)
-            reply.numbers("ih", partition, outcome)
+    async def offset_commit(self, request: Request) -> tuple[Any, ...]:
+        body = request.body  # its retention time is ignored: offsets are kept until the broker ends
+        group = self.find_or_create(body.consumer_group)
+        member_id, generation = body.consumer_id, body.consumer_group_generation_id
+        refused, *_ = attempt(lambda: group.check_commit(member_id, generation), None)
 
-        reply.by_topic(topics, write_partition)
-        return reply
+        def commit(topic: str, number: int, offset: int, metadata: str | None) -> tuple[int, int]:
+            code = refused or attempt(lambda: self._topics.partition(topic, number), None)[0]
+            if not code:
+                group.offsets[topic, number] = offset, metadata
+            return number, code
 
-    async def offset_fetch(self, request: Request) -> Writer:
-        body = request.body
-        committed = self._coordinator.committed(body.string())
-        wanted = body.nullable_array(lambda: (body.string(), body.array(body.int32)))
+        return 0, by_topic(body.topics, commit)
+
+    async def offset_fetch(self, request: Request) -> tuple[Any, ...]:
+        committed, wanted = self.find(request.body.consumer_group).offsets, request.body.topics
         if wanted is None:
-            by_topic: dict[str, list[int]] = {}
-            for topic, partition in sorted(committed):
-                by_topic.setdefault(topic, []).append(partition)
-            wanted = list(by_topic.items())
-        reply = request.reply()
+            by_name: dict[str, list[int]] = {}
+            for topic, number in sorted(committed):
+                by_name.setdefault(topic, []).append(number)
+            wanted = by_name.items()
+        found = [
+            (topic, [(number, *committed.get((topic, number), (-1, "")), 0) for number in numbers or ()])
+            for topic, numbers in wanted
+        ]
+        return 0, found, 0
 
-        def write_partition(topic: str, partition: int) -> None:
-            found = committed.get((topic, partition))
-            reply.numbers("iq", partition, -1 if found is None else found.offset)
-            reply.string("" if found is None else found.metadata)
-            reply.int16(ErrorCode.NONE)
+    async def list_groups(self, _: Request) -> tuple[Any, ...]:
+        return 0, 0, [(group.group_id, group.protocol_type) for group in self.groups.values()]
 
-        reply.by_topic(wanted, write_partition)
-        reply.int16(ErrorCode.NONE)
-        return reply
+    async def describe_groups(self, request: Request) -> tuple[Any, ...]:
+        def describe(group_id: str) -> tuple[Any, ...]:
+            group = self.find(group_id)
+            members = [
+                (member.member_id, joined.client_id, joined.client_host,
+                 joined.protocols.get(group.protocol, b""), member.assignment)
+                for member in group.members.values()
+                for joined in (member.request,)
+            ]  # fmt: skip
+            state = group.state.value if group_id in self.groups else "Dead"
+            return 0, group_id, state, group.protocol_type, group.protocol, members
 
-    async def list_groups(self, request: Request) -> Writer:
-        reply = request.reply()
-        reply.int16(ErrorCode.NONE)
-        reply.array(
-            self._coordinator.groups.values(),
-            lambda group: reply.strings(group.group_id, group.protocol_type),
-        )
-        return reply
+        return 0, list(map(describe, request.body.groups or ()))
 
-    async def describe_groups(self, request: Request) -> Writer:
-        reply = request.reply()
+    async def delete_groups(self, request: Request) -> tuple[Any, ...]:
+        def delete(group_id: str) -> tuple[str, int]:
+            return group_id, attempt(lambda: self.delete(group_id), None)[0]
 
-        def write_group(group_id: str) -> None:
-            group = self._coordinator.find(group_id)
-
-            def write_member(member: GroupMember) -> None:
-                request = member.request
-                reply.strings(member.member_id, request.client_id, request.client_host)
-                reply.byte_string(request.protocols.get(group.protocol, b""))
-                reply.byte_string(member.assignment)
-
-            reply.int16(ErrorCode.NONE)
-            state = group.state.value if group_id in self._coordinator.groups else "Dead"
-            reply.strings(group_id, state, group.protocol_type, group.protocol)
-            reply.array(group.members.values(), write_member)
-
-        reply.array(request.body.array(request.body.string), write_group)
-        return reply
-
-    async def delete_groups(self, request: Request) -> Writer:
-        reply = request.reply()
-
-        def write_group(group_id: str) -> None:
-            reply.string(group_id)
-            reply.int16(self._coordinator.delete(group_id))
-
-        reply.array(request.body.array(request.body.string), write_group)
-        return reply
-
-
-def _who(body: Reader) -> Identity:
-    generation = body.int32()
-    return Identity(body.string(), generation)
+        return 0, list(map(delete, request.body.groups_names or ()))

@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from streams.embedded.wire import Buffer, ErrorCode, RefusedError
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    InvalidTimestampError,
+    MessageSizeTooLargeError,
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceNumber,
+)
+
+from streams.embedded.wire import Buffer, InvalidRecordError
 
 MAX_AHEAD_MS: Final = 3_600_000
 """As by default in Kafka since 4.0 (`log.message.timestamp.after.max.ms`)."""
@@ -52,13 +60,12 @@ class PartitionLog:
         """Store one batch, unless it repeats an idempotent producer's batch."""
         header = parse_header(data)
         if header.size_bytes > max_batch_bytes:
-            raise RefusedError(
-                ErrorCode.MESSAGE_TOO_LARGE,
+            raise MessageSizeTooLargeError(
                 f"the batch has {header.size_bytes} bytes, at most {max_batch_bytes} are allowed "
                 "(max.message.bytes)",
             )
         if header.max_timestamp_ms > time.time_ns() // 1_000_000 + MAX_AHEAD_MS:
-            raise RefusedError(ErrorCode.INVALID_TIMESTAMP, "the records' times are more than an hour ahead")
+            raise InvalidTimestampError("the records' times are more than an hour ahead")
         if header.producer_id != NO_PRODUCER:
             earlier = self._duplicate_of(header)
             if earlier is not None:
@@ -77,10 +84,7 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[bytearray]:
         """Return the stored batches (not copied) from the one with the offset on."""
         if not self.start_offset <= offset <= self.end_offset:
-            raise RefusedError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is not in {self.start_offset}..{self.end_offset}",
-            )
+            raise OffsetOutOfRangeError(f"offset {offset} is not in {self.start_offset}..{self.end_offset}")
         if offset == self.end_offset:
             return []
         found: list[bytearray] = []
@@ -106,9 +110,7 @@ class PartitionLog:
         """Delete the records before an offset (-1: all of them)."""
         target = self.end_offset if offset == -1 else offset
         if not 0 <= target <= self.end_offset:
-            raise RefusedError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is after the end {self.end_offset}"
-            )
+            raise OffsetOutOfRangeError(f"offset {offset} is after the end {self.end_offset}")
         self.start_offset = max(self.start_offset, target)
         gone = 0
         while gone < len(self._batches) and self._batches[gone].next_offset <= self.start_offset:
@@ -126,10 +128,9 @@ class PartitionLog:
         if state is None:  # as in Kafka: without state of the producer (retention), any sequence may start
             return None
         if header.producer_epoch < state.epoch:
-            raise RefusedError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
+            raise InvalidProducerEpoch(
                 f"producer {header.producer_id} wrote with epoch {state.epoch}, got the older "
-                f"{header.producer_epoch}",
+                f"{header.producer_epoch}"
             )
         if header.producer_epoch > state.epoch:
             expected = 0
@@ -139,10 +140,9 @@ class PartitionLog:
                     return offset
             expected = next_sequence(state.recent[-1][1])
         if header.base_sequence != expected:
-            raise RefusedError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            raise OutOfOrderSequenceNumber(
                 f"producer {header.producer_id} must continue with sequence {expected}, got "
-                f"{header.base_sequence}",
+                f"{header.base_sequence}"
             )
         return None
 
@@ -204,22 +204,28 @@ def next_sequence(sequence: int) -> int:
 
 def parse_header(data: Buffer) -> BatchHeader:
     if len(data) < HEADER_BYTES:
-        raise _invalid(f"a record batch has at least {HEADER_BYTES} bytes, got {len(data)}")
+        raise InvalidRecordError(f"a record batch has at least {HEADER_BYTES} bytes, got {len(data)}")
     (_, length, _, magic, _, attributes, last_delta, first, latest, producer, epoch, sequence, count) = (
         _HEADER.unpack_from(data)
     )
     if magic != _MAGIC:
-        raise _invalid(f"message format {magic} is not supported, use format {_MAGIC} (Kafka 0.11 or newer)")
+        raise InvalidRecordError(
+            f"message format {magic} is not supported, use format {_MAGIC} (Kafka 0.11 or newer)"
+        )
     if length + _AFTER_LENGTH != len(data):
-        raise _invalid(
+        raise InvalidRecordError(
             f"one batch per partition: its length is {length + _AFTER_LENGTH} bytes, got {len(data)}"
         )
     if count < 1 or last_delta != count - 1:
-        raise _invalid(f"record count {count} and last offset delta {last_delta} do not fit together")
+        raise InvalidRecordError(
+            f"record count {count} and last offset delta {last_delta} do not fit together"
+        )
     if attributes & (_TRANSACTIONAL | _CONTROL):
-        raise _invalid("transactional and control batches are not supported")
+        raise InvalidRecordError("transactional and control batches are not supported")
     if producer != NO_PRODUCER and (producer < 0 or epoch < 0 or sequence < 0):
-        raise _invalid(f"producer {producer}, epoch {epoch}, sequence {sequence}: none may be negative")
+        raise InvalidRecordError(
+            f"producer {producer}, epoch {epoch}, sequence {sequence}: none may be negative"
+        )
     return BatchHeader(
         size_bytes=len(data),
         compression=attributes & _COMPRESSION_MASK,
@@ -296,7 +302,3 @@ def _varint(data: Buffer, position: int) -> tuple[int, int]:
             return (raw >> 1) ^ -(raw & 1), position
         shift += 7
     raise _UnreadableError
-
-
-def _invalid(message: str) -> RefusedError:
-    return RefusedError(ErrorCode.INVALID_RECORD, message)

@@ -6,8 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from aiokafka.errors import (
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidTopicError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+
 from streams.embedded.partition import PartitionLog
-from streams.embedded.wire import Buffer, ErrorCode, RefusedError
+from streams.embedded.wire import Buffer
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_PARTITIONS: Final = 10_000
@@ -60,21 +68,16 @@ class Topics:
     def get(self, name: str) -> Topic:
         topic = self.by_name.get(name)
         if topic is None:
-            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
         return topic
 
     def partition(self, name: str, index: int) -> PartitionLog:
         partitions = self.get(name).partitions
         if not 0 <= index < len(partitions):
-            raise RefusedError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {name!r} has the partitions 0..{len(partitions) - 1}, not {index}",
+            raise UnknownTopicOrPartitionError(
+                f"topic {name!r} has the partitions 0..{len(partitions) - 1}, not {index}"
             )
         return partitions[index]
-
-    def has(self, name: str, index: int) -> bool:
-        topic = self.by_name.get(name)
-        return topic is not None and 0 <= index < len(topic.partitions)
 
     def create(
         self,
@@ -85,18 +88,14 @@ class Topics:
         validate_only: bool = False,
     ) -> Topic:
         count = DEFAULT_PARTITIONS if partition_count is None else partition_count
-        if not _NAME.fullmatch(name) or name in {".", ".."}:
-            raise RefusedError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"topic name {name[:300]!r} must be 1-249 of the characters a-z A-Z 0-9 . _ -",
+        if not name or not _NAME.fullmatch(name) or name in {".", ".."}:
+            raise InvalidTopicError(
+                f"topic name {str(name)[:300]!r} must be 1-249 of the characters a-z A-Z 0-9 . _ -"
             )
         if name in self.by_name:
-            raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+            raise TopicAlreadyExistsError(f"topic {name!r} already exists")
         if not 1 <= count <= _MAX_PARTITIONS:
-            raise RefusedError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"partitions of {name!r} must be 1..{_MAX_PARTITIONS}, got {count}",
-            )
+            raise InvalidPartitionsError(f"partitions of {name!r} must be 1..{_MAX_PARTITIONS}, got {count}")
         topic = Topic(count, configs or {})
         if not validate_only:
             self.by_name[name] = topic
@@ -111,10 +110,9 @@ class Topics:
     def extend(self, name: str, partition_count: int, *, validate_only: bool = False) -> None:
         partitions = self.get(name).partitions
         if not len(partitions) < partition_count <= _MAX_PARTITIONS:
-            raise RefusedError(
-                ErrorCode.INVALID_PARTITIONS,
+            raise InvalidPartitionsError(
                 f"topic {name!r} has {len(partitions)} partitions; a new number must be larger and at most "
-                f"{_MAX_PARTITIONS}, got {partition_count}",
+                f"{_MAX_PARTITIONS}, got {partition_count}"
             )
         if not validate_only:
             partitions.extend(PartitionLog() for _ in range(partition_count - len(partitions)))
@@ -126,7 +124,5 @@ def _size(name: str, value: str, *, least: int) -> int:
     except ValueError:
         size = least - 1
     if size < least:
-        raise RefusedError(
-            ErrorCode.INVALID_CONFIG, f"{name} must be a whole number of at least {least}, got {value!r}"
-        )
+        raise InvalidConfigurationError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return size

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
+
+from aiokafka.errors import SaslAuthenticationFailed
+from aiokafka.protocol.admin import SaslAuthenticateRequest_v0, SaslHandShakeRequest_v0
 
 from streams.embedded.broker import EmbeddedBroker
-from streams.embedded.wire import Api, Request, Writer
-
-_HANDSHAKE: Final = 17
-_AUTHENTICATE: Final = 36
-_AUTHENTICATION_FAILED: Final = 58
+from streams.embedded.wire import Api, Request
 
 
 class GuardedBroker(EmbeddedBroker):
@@ -19,9 +18,11 @@ class GuardedBroker(EmbeddedBroker):
         super().__init__()
         self.mechanism, self.secret = mechanism, secret
         self.logins: list[tuple[bool, bytes]] = []
-        served: dict[int, Any] = self._apis._apis
-        served[_HANDSHAKE] = Api(_HANDSHAKE, 0, 1, self._shake_hands)  # type: ignore[arg-type] # not in the enum
-        served[_AUTHENTICATE] = Api(_AUTHENTICATE, 0, 0, self._authenticate)  # type: ignore[arg-type]
+        for api in (
+            Api(SaslHandShakeRequest_v0, 1, self._shake_hands),
+            Api(SaslAuthenticateRequest_v0, 0, self._authenticate),
+        ):
+            self._apis._apis[api.request.API_KEY] = api
 
     def client_options(self) -> dict[str, str]:
         return {
@@ -32,18 +33,13 @@ class GuardedBroker(EmbeddedBroker):
             "sasl_plain_password": self.secret,
         }
 
-    async def _shake_hands(self, _: Request) -> Writer:
-        reply = Writer()
-        reply.int16(0)
-        reply.array([self.mechanism], reply.string)
-        return reply
+    async def _shake_hands(self, _: Request) -> tuple[Any, ...]:
+        return 0, [self.mechanism]
 
-    async def _authenticate(self, request: Request) -> Writer:
-        sent = bytes(request.body.byte_string())
+    async def _authenticate(self, request: Request) -> tuple[Any, ...]:
+        sent = request.body.sasl_auth_bytes
         welcome = self.secret.encode() in sent
         self.logins.append((welcome, sent))
-        reply = Writer()
-        reply.int16(0 if welcome else _AUTHENTICATION_FAILED)
-        reply.string(None if welcome else "no such user or password")
-        reply.byte_string(b"")
-        return reply
+        return (
+            (0, None, b"") if welcome else (SaslAuthenticationFailed.errno, "no such user or password", b"")
+        )

@@ -18,7 +18,6 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streams.embedded.wire import ErrorCode
 from tests.integration.wire_client import WireClient, init_producer_id
 from tests.places import ROOT
 
@@ -167,7 +166,7 @@ class ApacheKafka:
     def _answers(self) -> bool:
         with contextlib.suppress(OSError), WireClient(self.bootstrap_servers, timeout_seconds=5.0) as client:
             error, _ = init_producer_id(client)  # the last request to work after a start
-            return error == ErrorCode.NONE
+            return error == 0
         return False
 
     def _end(self, first_signal: signal.Signals) -> None:

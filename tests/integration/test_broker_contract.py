@@ -10,9 +10,14 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
-from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
+from aiokafka.errors import (
+    InvalidTopicError,
+    MessageSizeTooLargeError,
+    OffsetOutOfRangeError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 
-from streams.embedded.wire import ErrorCode
 from tests.integration.admin import kafka_admin
 from tests.integration.deadlines import take, until
 from tests.integration.wire_client import WireClient, partition_leaders
@@ -163,16 +168,16 @@ async def test_topics_are_created_extended_configured_and_deleted(
     topic = topic_name("life")
     async with kafka_admin(broker.bootstrap_servers) as admin:
         created = await admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "5000"})])
-        assert [error for _, error, _ in created.topic_errors] == [ErrorCode.NONE]
+        assert [error for _, error, _ in created.topic_errors] == [0]
         again = await admin.create_topics([NewTopic(topic, 2, 1)])
-        assert [error for _, error, _ in again.topic_errors] == [ErrorCode.TOPIC_ALREADY_EXISTS]
+        assert [error for _, error, _ in again.topic_errors] == [TopicAlreadyExistsError.errno]
         refused = await admin.create_topics([NewTopic("no spaces please", 1, 1)])
-        assert [error for _, error, _ in refused.topic_errors] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        assert [error for _, error, _ in refused.topic_errors] == [InvalidTopicError.errno]
 
         async def has(partitions: int) -> bool:
             with WireClient(broker.bootstrap_servers) as client:
                 error, leaders = partition_leaders(client, topic)
-            return error == ErrorCode.NONE and len(leaders) == partitions and min(leaders) >= 0
+            return error == 0 and len(leaders) == partitions and min(leaders) >= 0
 
         await until(lambda: has(2), "two partitions")
         await admin.create_partitions({topic: NewPartitions(5)})
@@ -194,7 +199,7 @@ async def test_topics_are_created_extended_configured_and_deleted(
 
         def is_gone() -> bool:
             with WireClient(broker.bootstrap_servers) as client:
-                return partition_leaders(client, topic) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+                return partition_leaders(client, topic) == (UnknownTopicOrPartitionError.errno, [])
 
         await until(is_gone, "the topic is gone")
 
@@ -203,7 +208,7 @@ def test_asking_for_an_unknown_topic(broker: RunningBroker, topic_name: Callable
     unknown = topic_name("unknown")
     with WireClient(broker.bootstrap_servers) as client:
         for _ in range(2):
-            assert partition_leaders(client, unknown) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+            assert partition_leaders(client, unknown) == (UnknownTopicOrPartitionError.errno, [])
 
 
 async def test_a_topic_is_created_by_the_first_record(

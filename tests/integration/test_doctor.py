@@ -20,7 +20,6 @@ from judge.offline.server import OfflineJudge
 from streams.doctor.examination import Examination
 from streams.doctor.findings import Diagnosis, Finding
 from streams.embedded.broker import EmbeddedBroker
-from streams.embedded.wire import ErrorCode
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.kafka import free_ports
@@ -153,7 +152,7 @@ def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]
         members = [member for member, *_ in described]
         for generation in range(1, 100):
             beat = HeartbeatRequest_v1(group, generation, members[0])
-            if client.ask(beat).error_code == ErrorCode.NONE:
+            if client.ask(beat).error_code == 0:
                 return state, set(members), generation
     raise AssertionError("no generation")
 

@@ -10,15 +10,39 @@ from io import BytesIO
 from typing import Any, Self
 
 from aiokafka.protocol.admin import CreateTopicsRequest_v2
-from aiokafka.protocol.api import RequestHeader_v1
+from aiokafka.protocol.api import RequestHeader_v1, RequestStruct, Response
 from aiokafka.protocol.metadata import MetadataRequest_v5
 from aiokafka.protocol.produce import ProduceRequest_v7
 from aiokafka.protocol.transaction import InitProducerIdRequest_v0
-
-from streams.embedded.wire import ErrorCode, Reader, Writer
+from aiokafka.protocol.types import Array, Boolean, Float64, Int16, Int32, Schema, String
 
 _CLIENT_ID = "wire-client"
-_ALTER_CLIENT_QUOTAS = 49
+_TEXT = String()
+_ENTITY = Array(("entity_type", _TEXT), ("entity_name", _TEXT))
+
+
+class _AlterQuotasResponse(Response):  # type: ignore[misc]  # aiokafka is not annotated
+    API_KEY = 49
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("entries", Array(("error_code", Int16), ("error_message", _TEXT), ("entity", _ENTITY))),
+    )
+
+
+class _AlterQuotasRequest(RequestStruct):  # type: ignore[misc]  # as above
+    API_KEY = 49
+    API_VERSION = 0
+    RESPONSE_TYPE = _AlterQuotasResponse
+    SCHEMA = Schema(
+        (
+            "entries",
+            Array(
+                ("entity", _ENTITY), ("ops", Array(("key", _TEXT), ("value", Float64), ("remove", Boolean)))
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
 
 
 class WireClient:
@@ -39,13 +63,10 @@ class WireClient:
     def post(self, request: Any) -> None:
         self._send(RequestHeader_v1(request, client_id=_CLIENT_ID).encode() + request.encode())
 
-    def send(self, api: int, version: int, body: Writer) -> None:
-        header = struct.pack(">hhih", api, version, 0, len(_CLIENT_ID)) + _CLIENT_ID.encode()
-        self._send(b"".join((header, *body.chunks())))
-
-    def call(self, api: int, version: int, body: Writer) -> Reader:
-        self.send(api, version, body)
-        return Reader(self._receive())
+    def call(self, api: int, version: int) -> bytes:
+        """Send a request without a body."""
+        self._send(struct.pack(">hhih", api, version, 0, len(_CLIENT_ID)) + _CLIENT_ID.encode())
+        return self._receive()
 
     def _send(self, message: bytes) -> None:
         self.socket.sendall(struct.pack(">i", len(message)) + message)
@@ -90,11 +111,11 @@ def create_topic(
     with WireClient(bootstrap_servers) as client:
         request = CreateTopicsRequest_v2([wanted], int(deadline_seconds * 1000), False)  # noqa: FBT003 - aiokafka's
         ((_, error, message),) = client.ask(request).topic_errors
-        assert error == ErrorCode.NONE, f"creating {topic!r}: error {error}, {message}"
+        assert error == 0, f"creating {topic!r}: error {error}, {message}"
         deadline = time.monotonic() + deadline_seconds
         while True:
             error, leaders = partition_leaders(client, topic)
-            if error == ErrorCode.NONE and len(leaders) == partitions and min(leaders) >= 0:
+            if error == 0 and len(leaders) == partitions and min(leaders) >= 0:
                 return
             assert time.monotonic() < deadline, (
                 f"{topic!r} has no leaders after {deadline_seconds} s: {leaders}"
@@ -103,27 +124,11 @@ def create_topic(
 
 
 def set_quotas(bootstrap_servers: str, client_id: str, quotas: Mapping[str, float | None]) -> None:
-    body = Writer()
-
-    def write_quota(item: tuple[str, float | None]) -> None:
-        name, value = item
-        body.string(name)
-        (bits,) = struct.unpack(">q", struct.pack(">d", 0.0 if value is None else value))
-        body.int64(bits)
-        body.boolean(value=value is None)
-
-    body.int32(1)  # one entry, of one entity
-    body.int32(1)
-    body.string("client-id")
-    body.string(client_id)
-    body.array(quotas.items(), write_quota)
-    body.boolean(value=False)
+    ops = [(name, value or 0.0, value is None) for name, value in quotas.items()]
     with WireClient(bootstrap_servers) as client:
-        answer = client.call(_ALTER_CLIENT_QUOTAS, 0, body)
-        answer.int32()
-        answer.int32()  # one entry
-        error, message = answer.int16(), answer.nullable_string()
-        assert error == ErrorCode.NONE, f"quotas of {client_id!r}: error {error}, {message}"
+        request = _AlterQuotasRequest([([("client-id", client_id)], ops)], False)  # noqa: FBT003 - aiokafka's
+        ((error, message, _),) = client.ask(request).entries
+        assert error == 0, f"quotas of {client_id!r}: error {error}, {message}"
 
 
 def produce_request(topic: str, data: bytes, partition: int = 0) -> ProduceRequest_v7:
