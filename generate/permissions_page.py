@@ -10,7 +10,6 @@ from generate.places import DOCS
 from streams.kafka.topics.grants import (
     Grant,
     checking_grants,
-    commands,
     creating_grants,
     produce_grants,
     tail_grants,
@@ -79,7 +78,7 @@ def files() -> Mapping[Path, str]:
         "tail": (tail_grants(topics.scores), "-reader"),
     }
     blocks = {
-        name: "\n".join(["```bash", *commands(grants, f"User:judgestream{suffix}"), "```", ""])
+        name: "\n".join(["```bash", *(one.command(f"User:judgestream{suffix}") for one in grants), "```", ""])
         for name, (grants, suffix) in granted.items()
     }
     return {DOCS / "permissions.md": _PAGE.format_map(blocks)}

@@ -18,7 +18,7 @@ from judge.text.printable import printable
 from streams.doctor.findings import ALWAYS, Finding, Row, evaluate, failed, not_tried, ok, warning
 from streams.doctor.probe import LONGEST_SESSION, SHORTEST_SESSION, GroupView, TopicView
 from streams.kafka.access.errors import principal_of
-from streams.kafka.topics.grants import CLUSTER, Grant, Operation, Right, commands
+from streams.kafka.topics.grants import CLUSTER, Grant, granting
 from streams.kafka.topics.table import TopicUse, plan_topics, topics_tool
 from streams.settings.broker import KafkaSettings
 from streams.settings.tree import Settings
@@ -29,7 +29,6 @@ MIN_MESSAGE_BYTES: Final = 32 * 1024
 """Enough for a result without evidence and for a dead letter without its value."""
 OUR_PROTOCOL: Final = "roundrobin"  # a group with another one would refuse the workers
 OUR_CLIENT: Final = "judgestream"  # members with another client id would receive some of the records
-_WORDS: Final[Mapping[Right, Operation]] = {Right.READ: "Read", Right.WRITE: "Write"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Iterator[
         remedy = f"judgestream topics creates missing topics; or: {plan.command(kafka)}"
         yield Row(ALWAYS, "failed", "does not exist", remedy, may_pass=True)
     detail = f"does not exist, or {principal_of(kafka)} may not describe it"
-    grant = acl_command(kafka, *need.operations, topic=topic.name)
+    grant = granting(Grant("topic", topic.name, need.operations), kafka)
     yield Row(error is TopicAuthorizationFailedError, "failed", detail, f"create it, or: {grant}")
     what = f"cannot be used: {error.__name__}"
     yield Row(ALWAYS, "failed", what, "check the broker's log", may_pass=True)
@@ -162,15 +161,6 @@ def largest_record(shown: Mapping[str, Mapping[str, str]], topic: str) -> int | 
     return _number(shown.get(topic, {}).get("max.message.bytes"))
 
 
-def acl_command(kafka: KafkaSettings, *operations: Operation, topic: str = "", group: str = "") -> str:
-    """Return the command that grants rights on a topic, a group or, without either, the cluster."""
-    if topic:
-        grant = Grant("topic", topic, operations)
-    else:
-        grant = Grant("group", group, operations) if group else Grant("cluster", CLUSTER, operations)
-    return commands([grant], f"User:{kafka.security.username or '...'}", broker=kafka.bootstrap_servers)[0]
-
-
 def check_topic_rights(
     topics: Iterable[TopicView], needs: Mapping[str, TopicUse], kafka: KafkaSettings
 ) -> list[Finding]:
@@ -179,13 +169,13 @@ def check_topic_rights(
     granted: dict[str, list[str]] = {}
     for topic in usable:
         need, rights = needs[topic.name], topic.rights
-        wanted = ((Right.READ, need.reads), (Right.WRITE, need.writes)) if rights is not None else ()
-        for word, has in ((_WORDS[right], right in (rights or ())) for right, needed in wanted if needed):
-            if has:
+        for word in () if rights is None else need.operations:
+            if word in (rights or ()):
                 granted.setdefault(word, []).append(topic.name)
                 continue
             what = f"{principal_of(kafka)} may not {word.lower()} it"
-            findings.append(failed("access", topic.name, what, acl_command(kafka, word, topic=topic.name)))
+            remedy = granting(Grant("topic", topic.name, (word,)), kafka)
+            findings.append(failed("access", topic.name, what, remedy))
     if any(topic.rights is None for topic in usable):
         why = "this broker does not report permissions (Kafka 2.3 and newer do)"
         findings.append(not_tried("access", "topics", why))
@@ -197,7 +187,7 @@ def check_topic_rights(
 
 def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
     if error_code == ClusterAuthorizationFailedError.errno:
-        grant = acl_command(kafka, "IdempotentWrite")
+        grant = granting(Grant("cluster", CLUSTER, ("IdempotentWrite",)), kafka)
         remedy = f"grant Write on the topics, or with a broker before 2.8: {grant}"
         return failed("access", "producer", f"{principal_of(kafka)} may not write idempotently", remedy)
     if error_code:
@@ -213,7 +203,7 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
     if not (others or ours):
         others = f"protocol {group.protocol or group.protocol_type}"
     members, principal = len(group.clients), principal_of(kafka)
-    grant = acl_command(kafka, "Read", group=group_id)
+    grant = granting(Grant("group", group_id, ("Read",)), kafka)
     denied = group.error_code == GroupAuthorizationFailedError.errno
     state = f"{group.state}, {members} members"
     if group.state in {"", "Dead"}:
@@ -222,7 +212,7 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
         Row(denied, "failed", f"{principal} may not use it", grant),
         Row(group.error_code, "failed", f"it has no coordinator: {for_code(group.error_code).__name__}",
             "check the broker's log", may_pass=True),
-        Row(group.rights is not None and Right.READ not in group.rights, "failed",
+        Row(group.rights is not None and "Read" not in group.rights, "failed",
             f"{principal} may not join it", grant),
         Row(others, "failed",
             f"is in use by another application ({members} members, {printable(others, 200)})",
@@ -238,6 +228,6 @@ def check_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Findin
     findings = []
     for name, reason in hidden.items():
         what = f"its settings cannot be read ({reason}), so they are not checked"
-        grant = acl_command(kafka, "DescribeConfigs", topic=name)
-        findings.append(warning("topics", name or "broker", what, grant))
+        grant = Grant("topic" if name else "cluster", name, ("DescribeConfigs",))
+        findings.append(warning("topics", name or "broker", what, granting(grant, kafka)))
     return findings

@@ -18,7 +18,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from streams.kafka.access.connection import BrokerConnection, open_connection
-from streams.kafka.topics.grants import NO_RIGHTS_TOLD, GroupWithRights, Right, TopicsWithRights, rights_of
+from streams.kafka.topics.grants import GroupWithRights, Operation, TopicsWithRights, rights_of
 
 SHORTEST_SESSION: Final = "group.min.session.timeout.ms"
 LONGEST_SESSION: Final = "group.max.session.timeout.ms"
@@ -52,7 +52,7 @@ class TopicView(NamedTuple):
     name: str
     error_code: int
     partitions: tuple[Partition, ...] = ()
-    rights: frozenset[Right] | None = None
+    rights: frozenset[Operation] | None = None
 
 
 class Cluster(NamedTuple):
@@ -68,7 +68,7 @@ class GroupView(NamedTuple):
     protocol_type: str = ""
     protocol: str = ""
     clients: tuple[str, ...] = ()
-    rights: frozenset[Right] | None = None
+    rights: frozenset[Operation] | None = None
 
 
 class Shown(NamedTuple):
@@ -132,8 +132,8 @@ class KafkaProbe:
             return GroupView(found.error_code)
         answer = await self._ask((found.host, found.port), GroupWithRights(group_id))
         code, _, state, protocol_type, protocol, members, *rights = answer.groups[0]
-        told = rights_of(rights[0] if rights else NO_RIGHTS_TOLD)
-        return GroupView(code, state, protocol_type, protocol, tuple(member[1] for member in members), told)
+        clients = tuple(member[1] for member in members)
+        return GroupView(code, state, protocol_type, protocol, clients, rights_of(*rights))
 
     async def producer_id_error(self, at: tuple[str, int]) -> int:
         """Request an idempotent producer's id, which is not used; return the error code or 0."""
@@ -159,5 +159,5 @@ def _topic_view(answered: Sequence[Any]) -> TopicView:
         code,
         # Replicas and in-sync replicas are counted from the end: newer versions add fields before them.
         tuple(Partition(one[2], len(one[-3]), len(one[-2])) for one in partitions),
-        rights_of(rights[0] if rights else NO_RIGHTS_TOLD),
+        rights_of(*rights),
     )

@@ -23,6 +23,7 @@ from aiokafka.errors import (
     OffsetOutOfRangeError,
     OutOfOrderSequenceNumber,
 )
+from aiokafka.record.util import decode_varint_py as decode_varint  # the compiled one checks no bounds
 
 from streams.embedded.wire import Buffer, InvalidRecordError
 
@@ -253,52 +254,27 @@ def find_time(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
         return None
     try:
         return _scan(batch, timestamp_ms)
-    except _UnreadableError:
+    except (ValueError, IndexError, zlib.error):
         return max(header.first_timestamp_ms, timestamp_ms), batch.base_offset
-
-
-class _UnreadableError(Exception):
-    pass
 
 
 def _scan(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
     header = batch.header
-    body = _inflated(batch)
+    body: Buffer = memoryview(batch.data)[HEADER_BYTES:]
+    if header.compression == _GZIP:
+        body = zlib.decompressobj(wbits=31).decompress(body, _MAX_INFLATED_BYTES)
+    elif header.compression:
+        raise ValueError("only gzip is in the standard library")
     position = 0
     for _ in range(header.record_count):
-        length, start = _varint(body, position)
-        time_delta, after = _varint(body, start + 1)  # one byte of attributes first
+        length, start = decode_varint(body, position)
+        time_delta, after = decode_varint(body, start + 1)  # one byte of attributes first
         found_ms = header.first_timestamp_ms + time_delta
         if timestamp_ms <= found_ms < 2**63:
-            offset_delta, _ = _varint(body, after)
+            offset_delta, _ = decode_varint(body, after)
             if 0 <= offset_delta < header.record_count:
                 return found_ms, batch.base_offset + offset_delta
         if length < 1:
-            raise _UnreadableError
+            raise ValueError(f"a record of {length} bytes")
         position = start + length
     return None
-
-
-def _inflated(batch: StoredBatch) -> Buffer:
-    body = memoryview(batch.data)[HEADER_BYTES:]
-    if batch.header.compression == 0:
-        return body
-    if batch.header.compression != _GZIP:
-        raise _UnreadableError
-    try:
-        return zlib.decompressobj(wbits=31).decompress(body, _MAX_INFLATED_BYTES)
-    except zlib.error as error:
-        raise _UnreadableError from error
-
-
-def _varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Read a zigzag number; return it and the position after it."""
-    raw = shift = 0
-    while position < len(data) and shift < 64:
-        byte = data[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position
-        shift += 7
-    raise _UnreadableError

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from generate.message_schemas import MESSAGES
-from streams.kafka.topics.grants import Grant, commands, worker_grants
+from streams.kafka.topics.grants import Grant, worker_grants
 from streams.kafka.topics.table import (
     AGENTS,
     ALL_AGENTS,
@@ -153,5 +153,5 @@ def test_every_needed_topic_has_a_grant(parts: tuple[str, ...]) -> None:
 
 
 def test_names_are_quoted_for_the_shell() -> None:
-    (line,) = commands([Grant("group", "a b", ("Read",))], "User:CN=x, O=y")
+    line = Grant("group", "a b", ("Read",)).command("User:CN=x, O=y")
     assert line.endswith("--allow-principal 'User:CN=x, O=y' --operation Read --group 'a b'")
