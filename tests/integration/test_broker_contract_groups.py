@@ -18,7 +18,7 @@ from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import take, until
 from tests.integration.wire_client import WireClient, init_producer_id, produce_batch, produce_request
-from tests.streams.kafka.logs import record_batch
+from tests.streams.kafka.logs import batch
 
 
 def _member(broker: RunningBroker, topic: str, group: str, **options: Any) -> AIOKafkaConsumer:
@@ -161,10 +161,6 @@ async def test_groups_can_be_looked_at(broker: RunningBroker) -> None:
         assert offsets[partition].offset == 0
 
 
-def batch(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:
-    return record_batch(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
-
-
 def end_offset(client: WireClient, topic: str) -> int:
     ((_, ((_, _, _, offset),)),) = client.ask(OffsetRequest_v2(-1, 0, [(topic, [(0, -1)])])).topics
     found: int = offset
@@ -176,7 +172,7 @@ def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker) -> None:
     with WireClient(broker.bootstrap_servers) as client:
         _, producer = init_producer_id(client)
         # Two records a batch: batch n has sequences and offsets 2n and 2n + 1.
-        batches = [batch(producer, 0, 2 * number, b"a", b"b") for number in range(6)]
+        batches = [batch([b"a", b"b"], producer=producer, sequence=2 * number) for number in range(6)]
         for number, data in enumerate(batches):
             assert produce_batch(client, topic, data) == (0, 2 * number)
         for number in range(1, 6):
@@ -209,7 +205,9 @@ def test_sequences_have_no_gap_and_epochs_grow(
     with WireClient(broker.bootstrap_servers) as client:
         _, producer = init_producer_id(client)
         for epoch, sequence, refusal in batches:
-            outcome = produce_batch(client, topic, batch(producer, epoch, sequence, b"x"))
+            outcome = produce_batch(
+                client, topic, batch([b"x"], producer=producer, epoch=epoch, sequence=sequence)
+            )
             if refusal is None:
                 assert outcome == (0, stored)
                 stored += 1
@@ -222,7 +220,7 @@ def test_a_connection_lost_before_the_answer(broker: RunningBroker) -> None:
     topic = broker.new_topic("lost")
     with WireClient(broker.bootstrap_servers) as second:
         _, producer = init_producer_id(second)
-        data = batch(producer, 0, 0, b"once")
+        data = batch([b"once"], producer=producer, sequence=0)
         with WireClient(broker.bootstrap_servers) as first:
             first.post(produce_request(topic, data))
             first.socket.recv(1)  # it was answered, so it was stored

@@ -29,9 +29,9 @@ from streams.embedded.partition import (
 )
 from streams.embedded.topics import DEFAULTS, Topics
 from streams.embedded.wire import InvalidRecordError
-from tests.streams.kafka.logs import GZIP, LZ4, record_batch
+from tests.streams.kafka.logs import GZIP, LZ4, batch
 
-_ONE = record_batch(b"x" * 100)
+_ONE = batch([b"x" * 100])
 _NO_LIMIT = 2**31 - 1
 
 
@@ -51,7 +51,7 @@ def _offsets(batches: list[bytearray]) -> list[int]:
 def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st.DataObject) -> None:
     partition = PartitionLog()
     for count in counts:
-        _append(partition, record_batch(*[b"x"] * count))
+        _append(partition, batch([b"x"] * count))
     total = sum(counts)
     assert (partition.start_offset, partition.end_offset) == (0, total)
     offset = data.draw(st.integers(0, total))
@@ -104,7 +104,7 @@ def test_deleting_before_an_offset_inside_a_batch() -> None:
     """The log has two batches of three; offset 4 is inside the second."""
     partition = PartitionLog()
     for _ in range(2):
-        _append(partition, record_batch(b"a", b"b", b"c"))
+        _append(partition, batch([b"a", b"b", b"c"]))
     assert partition.delete_before(4) == 4
     assert partition.start_offset == 4
     assert _offsets(partition.read(4, _NO_LIMIT, at_least_one=True)) == [3, 4, 5]
@@ -118,7 +118,7 @@ def test_deleting_before_an_offset_inside_a_batch() -> None:
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60))
 def test_repeated_batches_are_stored_once(order: list[int]) -> None:
     partition = PartitionLog()
-    batches = [record_batch(b"%d" % number, producer_id=3, epoch=0, sequence=number) for number in range(10)]
+    batches = [batch([b"%d" % number], producer=3, sequence=number) for number in range(10)]
     _append(partition, batches[0])
     expected = 1
     for number in order:
@@ -193,21 +193,10 @@ def _stored(data: bytes, base_offset: int = 0) -> StoredBatch:
     return stored(data, parse_header(data), base_offset)
 
 
-def test_a_header_is_read() -> None:
-    data = record_batch(
-        b"a", b"b", b"c", timestamps_ms=[5, 9, 7], producer_id=11, epoch=2, sequence=40, compression=GZIP
-    )
-    header = parse_header(data)
-    assert (header.size_bytes, header.compression, header.record_count) == (len(data), GZIP, 3)
-    assert (header.first_timestamp_ms, header.max_timestamp_ms) == (5, 9)
-    assert (header.producer_id, header.producer_epoch) == (11, 2)
-    assert (header.base_sequence, header.last_sequence) == (40, 42)
-
-
 def test_sequences_wrap() -> None:
     """The sequence after 2**31 - 1 is 0, also inside a batch."""
     assert next_sequence(2**31 - 1) == 0
-    header = parse_header(record_batch(b"a", b"b", producer_id=1, epoch=0, sequence=2**31 - 1))
+    header = parse_header(batch([b"a", b"b"], producer=1, sequence=2**31 - 1))
     assert header.last_sequence == 0
 
 
@@ -217,7 +206,7 @@ def _with(data: bytes, position: int, form: str, value: int) -> bytes:
     return bytes(changed)
 
 
-_GOOD = record_batch(b"a", b"b")
+_GOOD = batch([b"a", b"b"])
 
 
 _BAD = {
@@ -231,9 +220,9 @@ _BAD = {
     "too many records": _with(_GOOD, 57, ">i", 3),
     "negative last offset": _with(_GOOD, 23, ">i", -1),
     "control": _with(_GOOD, 21, ">h", 0x20),
-    "transactional": record_batch(b"a", is_transactional=True, producer_id=1, epoch=0, sequence=0),
-    "no epoch": record_batch(b"a", producer_id=5, epoch=-1, sequence=0),
-    "no sequence": record_batch(b"a", producer_id=5, epoch=0, sequence=-1),
+    "transactional": batch([b"a"], transactional=True, producer=1, sequence=0),
+    "no epoch": batch([b"a"], producer=5, epoch=-1, sequence=0),
+    "no sequence": batch([b"a"], producer=5, sequence=-1),
 }
 
 
@@ -251,10 +240,10 @@ def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
 
 def test_storing_changes_only_offset_and_epoch() -> None:
     """From byte 21 on the checksum covers all."""
-    batch = _stored(_GOOD, base_offset=77)
-    assert struct.unpack_from(">qii", batch.data) == (77, len(_GOOD) - 12, 0)
-    assert bytes(batch.data[16:]) == _GOOD[16:]
-    assert batch.next_offset == 79
+    kept = _stored(_GOOD, base_offset=77)
+    assert struct.unpack_from(">qii", kept.data) == (77, len(_GOOD) - 12, 0)
+    assert bytes(kept.data[16:]) == _GOOD[16:]
+    assert kept.next_offset == 79
 
 
 @given(
@@ -264,15 +253,15 @@ def test_storing_changes_only_offset_and_epoch() -> None:
 )
 def test_a_time_is_found_as_by_looking_at_each_record(times: list[int], asked: int, compression: int) -> None:
     values = [b"some text that compresses, some text that compresses"] * len(times)
-    batch = _stored(record_batch(*values, timestamps_ms=times, compression=compression), base_offset=50)
+    kept = _stored(batch(values, times=times, codec=compression), base_offset=50)
     expected = next(((time, 50 + index) for index, time in enumerate(times) if time >= asked), None)
-    assert find_time(batch, asked) == expected
+    assert find_time(kept, asked) == expected
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 @given(noise=st.binary(min_size=1, max_size=60))
 def test_unreadable_records_give_an_offset_of_the_batch(compression: int, noise: bytes) -> None:
-    good = record_batch(b"a" * 100, b"b" * 100, timestamps_ms=[10, 20], compression=compression)
+    good = batch([b"a" * 100, b"b" * 100], times=[10, 20], codec=compression)
     data = good[:61] + (noise * 300)[: len(good) - 61]
     found = find_time(_stored(data, base_offset=5), 15)
     assert found is None or found[1] in {5, 6}
@@ -280,8 +269,6 @@ def test_unreadable_records_give_an_offset_of_the_batch(compression: int, noise:
 
 def test_an_unreadable_compression_is_found_by_batch() -> None:
     """For a compression outside the standard library, `find_time` returns the batch's first offset."""
-    batch = _stored(
-        record_batch(b"a" * 100, b"b" * 100, timestamps_ms=[10, 20], compression=LZ4), base_offset=5
-    )
-    assert batch.header.compression == LZ4
-    assert find_time(batch, 15) == (15, 5)
+    kept = _stored(batch([b"a" * 100, b"b" * 100], times=[10, 20], codec=LZ4), base_offset=5)
+    assert kept.header.compression == LZ4
+    assert find_time(kept, 15) == (15, 5)

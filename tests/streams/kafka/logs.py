@@ -19,48 +19,32 @@ _CONTROL = 0x20
 GZIP, LZ4 = 1, 3
 
 
-def record_batch(
-    *values: bytes | None,
-    timestamps_ms: Sequence[int] | None = None,
-    compression: int = 0,
-    producer_id: int = -1,
-    epoch: int = -1,
-    sequence: int = -1,
-    is_transactional: bool = False,
-    key: bytes | None = None,
-    headers: Sequence[tuple[str, bytes]] = (),
-) -> bytes:
-    """Return a batch with one record per value; the default timestamp is 1000 ms."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=compression,
-        is_transactional=is_transactional,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-        batch_size=1_000_000_000,
-    )
-    times = timestamps_ms or [1000] * len(values)
-    for offset, (value, timestamp_ms) in enumerate(zip(values, times, strict=True)):
-        assert builder.append(offset, timestamp=timestamp_ms, key=key, value=value, headers=list(headers))
-    return bytes(builder.build())
-
-
 def batch(
     values: Sequence[bytes | None],
     base: int = 0,
     *,
     codec: int = 0,
+    times: Sequence[int] | None = None,
     producer: int = -1,
+    epoch: int = 0,
+    sequence: int = -1,
     transactional: bool = False,
     headers: Sequence[tuple[str, bytes]] = (),
-    key: bytes | None = b"k",
+    key: bytes | None = None,
 ) -> bytes:
-    raw = record_batch(
-        *values, compression=codec, producer_id=producer, epoch=0 if producer >= 0 else -1,
-        is_transactional=transactional, key=key, headers=headers,
-    )  # fmt: skip
-    return at(raw, base)
+    """Return a batch with one record per value; the default timestamp is 1000 ms."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=codec,
+        is_transactional=transactional,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        batch_size=1_000_000_000,
+    )
+    for offset, (value, time_ms) in enumerate(zip(values, times or [1000] * len(values), strict=True)):
+        assert builder.append(offset, timestamp=time_ms, key=key, value=value, headers=list(headers))
+    return at(bytes(builder.build()), base)
 
 
 def at(raw: bytes, base: int) -> bytes:
