@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from streams.doctor.examination import Examination
-from streams.doctor.findings import CheckName
+from streams.doctor.findings import CheckName, Diagnosis
 from streams.errors import KafkaAccessError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import Grant, checking_grants, creating_grants, produce_grants
@@ -24,9 +24,11 @@ from tests.integration.secure_kafka import TOKEN_LIFE_SECONDS, SecureKafka
 from tests.integration.stage import event
 from tests.integration.ways_in import (
     ENVIRONMENT,
+    FAULTS,
     PARTS,
     USER,
     WAYS,
+    Fault,
     GuardedStage,
     guarded,
     scram,
@@ -65,6 +67,10 @@ def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
         return stage
 
     return make
+
+
+async def diagnosed(stage: GuardedStage) -> Diagnosis:
+    return await Examination(stage.settings, env=ENVIRONMENT, skip=KAFKA_ALONE).run()
 
 
 async def refused(worker: Worker) -> str:
@@ -115,7 +121,7 @@ async def test_a_worker_and_the_doctor_do_their_job_with_the_documented_permissi
         if way == "token":
             await held.enter_async_context(kept_fresh(kafka, file))
         with stage.allowed(checking_grants(grants)):
-            diagnosis = await Examination(stage.settings, env=ENVIRONMENT, skip=KAFKA_ALONE).run()
+            diagnosis = await diagnosed(stage)
         assert diagnosis.failures == ()
         found = {(one.check, one.subject): one for one in diagnosis.findings}
         assert not [one for one in found.values() if "not shown" in one.detail]
@@ -288,3 +294,59 @@ async def test_a_worker_without_a_valid_token_is_not_ready(
                 await stage.produce([event(1)])
                 await stage.judged(2)
                 await stopped(worker)
+
+
+@pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.what) for fault in FAULTS])
+async def test_a_refused_client_gets_the_remedy(kafka: SecureKafka, tmp_path: Path, fault: Fault) -> None:
+    """By the doctor, which names each fault with its remedy."""
+    section = fault.section(kafka)
+    diagnosis = await diagnosed(guarded(kafka, tmp_path, section["bootstrap_servers"], section["security"]))
+    (one,) = diagnosis.failures
+    assert (one.check, one.subject) == ("broker", section["bootstrap_servers"])
+    said = f"{one.detail}; {one.remedy}"
+    assert re.search(fault.expected, said), said
+    assert one.remedy
+    assert (diagnosis.exit_code, diagnosis.may_pass) == (1, not fault.lasting)
+    assert {check.check for check in diagnosis.findings if check.outcome == "not tried"} >= {
+        "topics",
+        "access",
+    }
+    assert not [secret for secret in ENVIRONMENT.values() if secret in str(diagnosis)]
+
+
+async def test_each_missing_permission_is_named_with_the_command_that_grants_it(
+    kafka: SecureKafka, staged: Staged
+) -> None:
+    """It is the doctor's one failure, and stops the start of a worker. DescribeConfigs alone is a warning."""
+    stage = staged("SCRAM", scram(kafka))
+    await stage.create_topics()
+    grants, group = stage.grants(), f"group {stage.settings.kafka.group_id}"
+    wanted = plan_topics(stage.settings, AGENTS)
+    with stage.allowed(grants):
+        diagnosis = await diagnosed(stage)
+        assert diagnosis.exit_code == 0
+        hidden = [one for one in diagnosis.findings if "settings cannot be read" in one.detail]
+        topics = {grant.name for grant in grants if grant.resource == "topic"}
+        assert {one.subject for one in hidden} == {"broker", *topics}
+        assert all(one.outcome == "warning" for one in hidden)
+        assert all("--operation DescribeConfigs" in one.remedy for one in hidden)
+        await ensure_topics(stage.settings.kafka, wanted, create=False, grants=grants)
+        for grant in grants:
+            for operation in grant.operations:
+                command = (
+                    f"--allow-principal User:{USER} --operation {operation} --{grant.resource} {grant.name}"
+                )
+                gone = [Grant(grant.resource, grant.name, (operation,))]
+                stage.kafka.forbid(stage.principal, gone)
+                diagnosis = await diagnosed(stage)
+                with pytest.raises(KafkaAccessError) as caught:
+                    await ensure_topics(stage.settings.kafka, wanted, create=False, grants=grants)
+                stage.kafka.allow(stage.principal, gone)
+                (one,) = diagnosis.failures
+                assert one.subject == (grant.name if grant.resource == "topic" else group)
+                assert f"User:{USER} may not" in one.detail
+                assert one.remedy.endswith(command), one
+                assert (diagnosis.exit_code, diagnosis.may_pass) == (1, False)
+                lacking = f"User:{USER} lacks {operation} on {grant.resource} {grant.name}; grant it: "
+                assert lacking in str(caught.value)
+                assert str(caught.value).endswith(command)
