@@ -30,9 +30,6 @@ from typing import Any, Literal
 
 DecodeReason = Literal["undecodable", "oversized"]
 """Both are reasons of a dead letter. undecodable: not an event; oversized: over `ingest.max_event_bytes`."""
-AccessProblem = Literal["unreachable", "protocol", "certificate", "login", "token", "permission", "clock"]
-"""unreachable: no answer; protocol: the two sides use different protocols; certificate: TLS refused one;
-login: SASL refused the login; token: no token to log in with; permission: an ACL is missing."""
 
 
 class StreamsError(Exception): ...
@@ -74,7 +71,6 @@ class TooLargeError(StreamsError): ...
 class Explanation:
     """Why the broker cannot be used, in clauses without a full stop and without secrets."""
 
-    kind: AccessProblem
     reason: str
     remedy: str
     lasting: bool = True
@@ -95,10 +91,8 @@ class DeadLetterLimitError(StreamsError): ...
 
 class TokenError(StreamsError):
     def __init__(self, reason: str, remedy: str, *, lasting: bool) -> None:
-        super().__init__(f"{reason}; {remedy}")
-        self.reason = reason
-        self.remedy = remedy
-        self.lasting = lasting
+        self.explanation = Explanation(reason, remedy, lasting)
+        super().__init__(str(self.explanation))
 
 
 class TopicsError(StreamsError): ...

@@ -21,7 +21,7 @@ from aiokafka.errors import (
 )
 
 from judge.text.printable import printable
-from streams.errors import AccessProblem, Explanation, KafkaAccessError, StreamsError, TokenError
+from streams.errors import Explanation, KafkaAccessError, StreamsError, TokenError
 from streams.settings.broker import KafkaSettings
 from streams.settings.certificates import validity_of
 
@@ -39,16 +39,14 @@ def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
     # Our own errors are the most specific; among other errors, the root cause is.
     ours = [one for one in links if isinstance(one, StreamsError)]
     for one in [*ours, *reversed(links)]:
-        if isinstance(one, KafkaAccessError):
+        if isinstance(one, KafkaAccessError | TokenError):
             return one.explanation
-        if isinstance(one, TokenError):
-            return Explanation("token", one.reason, one.remedy, lasting=one.lasting)
         for row in _TABLE:
             if isinstance(one, row.error) and row.fits(one, kafka):
                 words = _words(one, kafka)
-                ended = _ended_certificate(kafka) if row.kind in {"certificate", "protocol"} else None
+                ended = _ended_certificate(kafka) if isinstance(one, _CLOSED) else None
                 return ended or Explanation(
-                    row.kind, row.reason.format(**words), row.remedy.format(**words), lasting=row.lasting
+                    row.reason.format(**words), row.remedy.format(**words), row.lasting
                 )
     return None
 
@@ -72,7 +70,6 @@ def _ended_certificate(kafka: KafkaSettings) -> Explanation | None:
         return None
     what = f"is valid from {begins:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC only"
     return Explanation(
-        "certificate",
         f"the certificate in kafka.security.certificate_file ({file}) {what}",
         "renew it (the file is read again for each connection), and check this machine's clock",
     )
@@ -129,7 +126,6 @@ _Fits = Callable[[Any, KafkaSettings], bool]
 @dataclass(frozen=True, slots=True)
 class _Row:
     error: type[BaseException] | tuple[type[BaseException], ...]
-    kind: AccessProblem
     reason: str
     remedy: str
     lasting: bool = True
@@ -151,65 +147,53 @@ def _alert(*words: str) -> _Fits:
     return fits
 
 
+_CLOSED: Final = (KafkaConnectionError, ConnectionResetError, ssl.SSLError)
 _refused: Final = _alert("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
 _TABLE: Final = (
-    _Row(UnsupportedSaslMechanismError, "protocol",
-         "{broker} does not offer the mechanism {mechanism} ({said})",
+    _Row(UnsupportedSaslMechanismError, "{broker} does not offer the mechanism {mechanism} ({said})",
          "set kafka.security.mechanism to one that its listener offers, or use another listener"),
-    _Row(IllegalSaslStateError, "protocol",
-         "{broker} asks for no login, and kafka.security.protocol is {protocol}",
+    _Row(IllegalSaslStateError, "{broker} asks for no login, and kafka.security.protocol is {protocol}",
          "set protocol to PLAINTEXT or SSL, or use another listener"),
-    _Row(ssl.SSLCertVerificationError, "certificate",
+    _Row(ssl.SSLCertVerificationError,
          "the certificate of {broker}, or of the authority that signed it, is not valid now ({said})",
          "renew it there, and check this machine's clock", fits=_verified(9, 10)),
-    _Row(ssl.SSLCertVerificationError, "certificate",
-         "the certificate of {broker} is for another host ({said})",
+    _Row(ssl.SSLCertVerificationError, "the certificate of {broker} is for another host ({said})",
          "use a name of the certificate in kafka.bootstrap_servers and the broker's advertised.listeners, "
          "or issue a certificate for this host", fits=_verified(62, 64)),
-    _Row(ssl.SSLCertVerificationError, "certificate",
-         "the certificate of {broker} cannot be trusted ({said})",
+    _Row(ssl.SSLCertVerificationError, "the certificate of {broker} cannot be trusted ({said})",
          "put the certificate of the authority that signed it into kafka.security.ca_file ({trusted})"),
-    _Row(ssl.SSLError, "certificate",
-         "{broker} requires a client certificate, and none is set",
+    _Row(ssl.SSLError, "{broker} requires a client certificate, and none is set",
          "set kafka.security.certificate_file and key_file (mutual TLS), or use a listener without client "
          "certificates",
          fits=lambda error, kafka: not kafka.security.certificate_file and _refused(error, kafka)),
-    _Row(ssl.SSLError, "certificate",
-         "{broker} refuses the certificate of kafka.security.certificate_file ({said})",
+    _Row(ssl.SSLError, "{broker} refuses the certificate of kafka.security.certificate_file ({said})",
          "check that an authority in the broker's truststore has signed it, with intermediate certificates "
          "in the same file",
          fits=_refused),
-    _Row(ssl.SSLError, "protocol",
-         "{broker} and this client cannot agree on TLS parameters ({said})",
+    _Row(ssl.SSLError, "{broker} and this client cannot agree on TLS parameters ({said})",
          "check the TLS versions and ciphers that the listener allows", fits=_alert("")),
-    _Row(SaslAuthenticationFailed, "login",
-         "{broker} refuses the token ({said})",
+    _Row(SaslAuthenticationFailed, "{broker} refuses the token ({said})",
          "check its issuer, audience, scope and lifetime against the listener's sasl.oauthbearer settings",
          fits=lambda _, kafka: kafka.security.username is None),
-    _Row(SaslAuthenticationFailed, "login",
+    _Row(SaslAuthenticationFailed,
          "{broker} refuses the user {user} or its password with {mechanism} ({said})",
          "check kafka.security.username, the password, and that the user exists there for this mechanism"),
-    _Row(TopicAuthorizationFailedError, "permission",
-         "{principal} lacks permissions on the topic {said}",
+    _Row(TopicAuthorizationFailedError, "{principal} lacks permissions on the topic {said}",
          "grant what docs/permissions.md lists for it (kafka-acls --add)"),
-    _Row(GroupAuthorizationFailedError, "permission",
-         "{principal} may not use the consumer group {group}",
+    _Row(GroupAuthorizationFailedError, "{principal} may not use the consumer group {group}",
          "grant Read on this group (kafka-acls --add --operation Read --group ...)"),
-    _Row(ClusterAuthorizationFailedError, "permission",
-         "{principal} lacks permissions on the cluster",
+    _Row(ClusterAuthorizationFailedError, "{principal} lacks permissions on the cluster",
          "grant IdempotentWrite on the cluster if the broker is older than 2.8 (since then Write on a topic "
          "is enough); with topics.create also Create"),
-    _Row(InvalidTimestampError, "clock",
-         "{broker} refuses records with this machine's time ({now} UTC)",
+    _Row(InvalidTimestampError, "{broker} refuses records with this machine's time ({now} UTC)",
          "set the clock of this machine (or of the broker)", lasting=False),
-    _Row(socket.gaierror, "unreachable", "a host of {servers} has no address (DNS)",
+    _Row(socket.gaierror, "a host of {servers} has no address (DNS)",
          "check the name and the resolver", lasting=False),
-    _Row(ConnectionRefusedError, "unreachable", "nothing listens at {servers}",
+    _Row(ConnectionRefusedError, "nothing listens at {servers}",
          "check kafka.bootstrap_servers and that the broker runs", lasting=False),
-    _Row((KafkaConnectionError, ConnectionResetError, ssl.SSLError), "protocol",
-         "{broker} closes the connection, and kafka.security.protocol is {protocol}",
+    _Row(_CLOSED, "{broker} closes the connection, and kafka.security.protocol is {protocol}",
          "set protocol and mechanism to those of its listener, and check that the broker runs", lasting=False,
          fits=lambda error, _: not isinstance(error, KafkaConnectionError) or str(error).endswith("closed")),
-    _Row(TimeoutError, "unreachable", "{broker} does not answer in time",
+    _Row(TimeoutError, "{broker} does not answer in time",
          "check the network path (firewall, network policy) and the broker's load", lasting=False),
 )  # fmt: skip
