@@ -25,7 +25,7 @@ from aiokafka.errors import (
 )
 from aiokafka.record.util import decode_varint_py as decode_varint  # the compiled one checks no bounds
 
-from streams.embedded.wire import Buffer, InvalidRecordError
+from streams.embedded.wire import InvalidRecordError
 
 MAX_AHEAD_MS: Final = 3_600_000
 """As by default in Kafka since 4.0 (`log.message.timestamp.after.max.ms`)."""
@@ -49,7 +49,7 @@ class PartitionLog:
     __slots__ = ("_batches", "_producers", "end_offset", "size_bytes", "start_offset", "watchers")
 
     def __init__(self) -> None:
-        self._batches: list[StoredBatch] = []
+        self._batches: list[Batch] = []
         self._producers: dict[int, _ProducerState] = {}
         self.size_bytes = 0
         self.watchers: set[Callable[[], None]] = set()
@@ -57,38 +57,37 @@ class PartitionLog:
         self.start_offset = 0
         self.end_offset = 0
 
-    def append(self, data: Buffer, *, max_batch_bytes: int, retention_bytes: int | None = None) -> int:
+    def append(self, data: bytes, *, max_batch_bytes: int, retention_bytes: int | None = None) -> int:
         """Store one batch, unless it repeats an idempotent producer's batch."""
-        header = parse_header(data)
-        if header.size_bytes > max_batch_bytes:
+        batch = parse(data)
+        if len(data) > max_batch_bytes:
             raise MessageSizeTooLargeError(
-                f"the batch has {header.size_bytes} bytes, at most {max_batch_bytes} are allowed "
-                "(max.message.bytes)",
+                f"the batch has {len(data)} bytes, at most {max_batch_bytes} are allowed (max.message.bytes)",
             )
-        if header.max_timestamp_ms > time.time_ns() // 1_000_000 + MAX_AHEAD_MS:
+        if batch.max_timestamp_ms > time.time_ns() // 1_000_000 + MAX_AHEAD_MS:
             raise InvalidTimestampError("the records' times are more than an hour ahead")
-        if header.producer_id != NO_PRODUCER:
-            earlier = self._duplicate_of(header)
+        if batch.producer_id != NO_PRODUCER:
+            earlier = self._duplicate_of(batch)
             if earlier is not None:
                 return earlier
-        batch = stored(data, header, self.end_offset)
+        batch.store_at(self.end_offset)
         self._batches.append(batch)
-        self.size_bytes += header.size_bytes
+        self.size_bytes += len(data)
         self.end_offset = batch.next_offset
-        if header.producer_id != NO_PRODUCER:
-            self._remember(header, batch.base_offset)
+        if batch.producer_id != NO_PRODUCER:
+            self._remember(batch)
         while retention_bytes is not None and self.size_bytes > retention_bytes and len(self._batches) > 1:
             self.delete_before(self._batches[1].base_offset)
         self.wake_watchers()
         return batch.base_offset
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[bytearray]:
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[bytes]:
         """Return the stored batches (not copied) from the one with the offset on."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is not in {self.start_offset}..{self.end_offset}")
         if offset == self.end_offset:
             return []
-        found: list[bytearray] = []
+        found: list[bytes] = []
         size = 0
         batches = self._batches
         for index in range(max(bisect_right(batches, offset, key=_base_offset) - 1, 0), len(batches)):
@@ -115,7 +114,7 @@ class PartitionLog:
         self.start_offset = max(self.start_offset, target)
         gone = 0
         while gone < len(self._batches) and self._batches[gone].next_offset <= self.start_offset:
-            self.size_bytes -= self._batches[gone].header.size_bytes
+            self.size_bytes -= len(self._batches[gone].data)
             gone += 1
         del self._batches[:gone]
         return self.start_offset
@@ -124,34 +123,34 @@ class PartitionLog:
         for wake in tuple(self.watchers):
             wake()
 
-    def _duplicate_of(self, header: BatchHeader) -> int | None:
-        state = self._producers.get(header.producer_id)
+    def _duplicate_of(self, batch: Batch) -> int | None:
+        state = self._producers.get(batch.producer_id)
         if state is None:  # as in Kafka: without state of the producer (retention), any sequence may start
             return None
-        if header.producer_epoch < state.epoch:
+        if batch.producer_epoch < state.epoch:
             raise InvalidProducerEpoch(
-                f"producer {header.producer_id} wrote with epoch {state.epoch}, got the older "
-                f"{header.producer_epoch}"
+                f"producer {batch.producer_id} wrote with epoch {state.epoch}, got the older "
+                f"{batch.producer_epoch}"
             )
-        if header.producer_epoch > state.epoch:
+        if batch.producer_epoch > state.epoch:
             expected = 0
         else:
             for first, last, offset in state.recent:
-                if (first, last) == (header.base_sequence, header.last_sequence):
+                if (first, last) == (batch.base_sequence, batch.last_sequence):
                     return offset
             expected = next_sequence(state.recent[-1][1])
-        if header.base_sequence != expected:
+        if batch.base_sequence != expected:
             raise OutOfOrderSequenceNumber(
-                f"producer {header.producer_id} must continue with sequence {expected}, got "
-                f"{header.base_sequence}"
+                f"producer {batch.producer_id} must continue with sequence {expected}, got "
+                f"{batch.base_sequence}"
             )
         return None
 
-    def _remember(self, header: BatchHeader, base_offset: int) -> None:
-        state = self._producers.get(header.producer_id)
-        if state is None or state.epoch != header.producer_epoch:
-            state = self._producers[header.producer_id] = _ProducerState(header.producer_epoch)
-        state.recent.append((header.base_sequence, header.last_sequence, base_offset))
+    def _remember(self, batch: Batch) -> None:
+        state = self._producers.get(batch.producer_id)
+        if state is None or state.epoch != batch.producer_epoch:
+            state = self._producers[batch.producer_id] = _ProducerState(batch.producer_epoch)
+        state.recent.append((batch.base_sequence, batch.last_sequence, batch.base_offset))
 
 
 # Batches
@@ -172,9 +171,11 @@ NO_PRODUCER: Final = -1
 HEADER_BYTES: Final = _HEADER.size
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
-    size_bytes: int  # with the header
+@dataclass(slots=True)
+class Batch:
+    """A batch of records, and its fields that the broker looks at."""
+
+    data: bytes
     compression: int  # 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd
     record_count: int  # at least 1
     first_timestamp_ms: int  # the base of the records' times
@@ -182,28 +183,27 @@ class BatchHeader:
     producer_id: int  # -1: not idempotent
     producer_epoch: int
     base_sequence: int
+    base_offset: int = 0
 
     @property
     def last_sequence(self) -> int:
         return (self.base_sequence + self.record_count - 1) & _SEQUENCE_MASK
 
-
-@dataclass(frozen=True, slots=True)
-class StoredBatch:
-    base_offset: int
-    header: BatchHeader
-    data: bytearray
-
     @property
     def next_offset(self) -> int:
-        return self.base_offset + self.header.record_count
+        return self.base_offset + self.record_count
+
+    def store_at(self, offset: int) -> None:
+        """Set offset and leader epoch, which its checksum does not cover."""
+        self.base_offset = offset
+        self.data = struct.pack(">q", offset) + self.data[8:_AFTER_LENGTH] + bytes(4) + self.data[16:]
 
 
 def next_sequence(sequence: int) -> int:
     return (sequence + 1) & _SEQUENCE_MASK
 
 
-def parse_header(data: Buffer) -> BatchHeader:
+def parse(data: bytes) -> Batch:
     if len(data) < HEADER_BYTES:
         raise InvalidRecordError(f"a record batch has at least {HEADER_BYTES} bytes, got {len(data)}")
     (_, length, _, magic, _, attributes, last_delta, first, latest, producer, epoch, sequence, count) = (
@@ -227,8 +227,8 @@ def parse_header(data: Buffer) -> BatchHeader:
         raise InvalidRecordError(
             f"producer {producer}, epoch {epoch}, sequence {sequence}: none may be negative"
         )
-    return BatchHeader(
-        size_bytes=len(data),
+    return Batch(
+        data,
         compression=attributes & _COMPRESSION_MASK,
         record_count=count,
         first_timestamp_ms=first,
@@ -239,40 +239,30 @@ def parse_header(data: Buffer) -> BatchHeader:
     )
 
 
-def stored(data: Buffer, header: BatchHeader, base_offset: int) -> StoredBatch:
-    """Copy a batch from its request and set offset and leader epoch, which its checksum does not cover."""
-    copy = bytearray(data)
-    struct.pack_into(">q", copy, 0, base_offset)
-    struct.pack_into(">i", copy, _AFTER_LENGTH, 0)
-    return StoredBatch(base_offset, header, copy)
-
-
-def find_time(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
+def find_time(batch: Batch, timestamp_ms: int) -> tuple[int, int] | None:
     """Find the first record at or after a time, or the batch's first if its records cannot be read."""
-    header = batch.header
-    if header.max_timestamp_ms < timestamp_ms:
+    if batch.max_timestamp_ms < timestamp_ms:
         return None
     try:
         return _scan(batch, timestamp_ms)
     except (ValueError, IndexError, zlib.error):
-        return max(header.first_timestamp_ms, timestamp_ms), batch.base_offset
+        return max(batch.first_timestamp_ms, timestamp_ms), batch.base_offset
 
 
-def _scan(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
-    header = batch.header
-    body: Buffer = memoryview(batch.data)[HEADER_BYTES:]
-    if header.compression == _GZIP:
+def _scan(batch: Batch, timestamp_ms: int) -> tuple[int, int] | None:
+    body = batch.data[HEADER_BYTES:]
+    if batch.compression == _GZIP:
         body = zlib.decompressobj(wbits=31).decompress(body, _MAX_INFLATED_BYTES)
-    elif header.compression:
+    elif batch.compression:
         raise ValueError("only gzip is in the standard library")
     position = 0
-    for _ in range(header.record_count):
+    for _ in range(batch.record_count):
         length, start = decode_varint(body, position)
         time_delta, after = decode_varint(body, start + 1)  # one byte of attributes first
-        found_ms = header.first_timestamp_ms + time_delta
+        found_ms = batch.first_timestamp_ms + time_delta
         if timestamp_ms <= found_ms < 2**63:
             offset_delta, _ = decode_varint(body, after)
-            if 0 <= offset_delta < header.record_count:
+            if 0 <= offset_delta < batch.record_count:
                 return found_ms, batch.base_offset + offset_delta
         if length < 1:
             raise ValueError(f"a record of {length} bytes")

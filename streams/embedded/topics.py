@@ -15,7 +15,6 @@ from aiokafka.errors import (
 )
 
 from streams.embedded.partition import PartitionLog
-from streams.embedded.wire import Buffer
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_PARTITIONS: Final = 10_000
@@ -55,7 +54,7 @@ class Topic:
             name: (value, name not in self.configs) for name, value in {**DEFAULTS, **self.configs}.items()
         }
 
-    def append(self, partition: PartitionLog, data: Buffer) -> int:
+    def append(self, partition: PartitionLog, data: bytes) -> int:
         return partition.append(
             data, max_batch_bytes=self._max_batch_bytes, retention_bytes=self._retention_bytes
         )

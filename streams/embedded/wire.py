@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from aiokafka.errors import BrokerResponseError
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 

@@ -20,12 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.embedded.partition import (
+    Batch,
     PartitionLog,
-    StoredBatch,
     find_time,
     next_sequence,
-    parse_header,
-    stored,
+    parse,
 )
 from streams.embedded.topics import DEFAULTS, Topics
 from streams.embedded.wire import InvalidRecordError
@@ -39,11 +38,11 @@ def _append(partition: PartitionLog, data: bytes, retention_bytes: int | None = 
     return partition.append(data, max_batch_bytes=_NO_LIMIT, retention_bytes=retention_bytes)
 
 
-def _offsets(batches: list[bytearray]) -> list[int]:
+def _offsets(batches: list[bytes]) -> list[int]:
     return [
         int.from_bytes(data[:8], "big") + index
         for data in batches
-        for index in range(parse_header(data).record_count)
+        for index in range(parse(data).record_count)
     ]
 
 
@@ -189,14 +188,16 @@ def test_partitions_that_are_not_there(topics: Topics, name: str, index: int) ->
         topics.partition(name, index)
 
 
-def _stored(data: bytes, base_offset: int = 0) -> StoredBatch:
-    return stored(data, parse_header(data), base_offset)
+def _stored(data: bytes, base_offset: int = 0) -> Batch:
+    found = parse(data)
+    found.store_at(base_offset)
+    return found
 
 
 def test_sequences_wrap() -> None:
     """The sequence after 2**31 - 1 is 0, also inside a batch."""
     assert next_sequence(2**31 - 1) == 0
-    header = parse_header(batch([b"a", b"b"], producer=1, sequence=2**31 - 1))
+    header = parse(batch([b"a", b"b"], producer=1, sequence=2**31 - 1))
     assert header.last_sequence == 0
 
 
@@ -229,13 +230,13 @@ _BAD = {
 @pytest.mark.parametrize("data", _BAD.values(), ids=_BAD)
 def test_invalid_batches_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidRecordError):
-        parse_header(data)
+        parse(data)
 
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
     with pytest.raises(InvalidRecordError):
-        parse_header(data)
+        parse(data)
 
 
 def test_storing_changes_only_offset_and_epoch() -> None:
@@ -270,5 +271,5 @@ def test_unreadable_records_give_an_offset_of_the_batch(compression: int, noise:
 def test_an_unreadable_compression_is_found_by_batch() -> None:
     """For a compression outside the standard library, `find_time` returns the batch's first offset."""
     kept = _stored(batch([b"a" * 100, b"b" * 100], times=[10, 20], codec=LZ4), base_offset=5)
-    assert kept.header.compression == LZ4
+    assert kept.compression == LZ4
     assert find_time(kept, 15) == (15, 5)
