@@ -18,12 +18,12 @@ from aiokafka.protocol.admin import (
     SaslAuthenticateRequest_v0,
     SaslHandShakeRequest_v1,
 )
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tests.integration.kafka import ApacheKafka
 from tests.integration.wire_client import WireClient, init_producer_id
-from tests.streams.certificates import Files
+from tests.streams.certificates import Authority, Files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,32 +49,15 @@ LISTENERS = {
 """Protocols by name. EXPIRED presents an expired certificate, ELSEWHERE one of another host."""
 
 
-class Authority:
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._ca = trustme.CA(key_type=trustme.KeyType.RSA)  # readable by Java
-        self.file = directory / "ca.pem"
-        self._ca.cert_pem.write_to_path(self.file)
+class RsaAuthority(Authority):
+    """Java reads its keys."""
 
-    def issue(
-        self,
-        stem: str,
-        *names: str,
-        common_name: str | None = None,
-        expired: bool = False,
-    ) -> Files:
+    key_type = trustme.KeyType.RSA
+
+    def issue(self, files: str, *names: str, expired: bool = False, **options: Any) -> Files:
         ended = datetime.now(UTC) - timedelta(days=1)
         life = {"not_before": ended - timedelta(days=30), "not_after": ended} if expired else {}
-        options: dict[str, Any] = {"common_name": common_name, "key_type": trustme.KeyType.RSA, **life}
-        made = self._ca.issue_cert(*names, **options)
-        identity = Files(self._directory / f"{stem}.pem", self._directory / f"{stem}.key")
-        identity.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
-        key = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
-        unlocked = serialization.NoEncryption()
-        identity.key.write_bytes(
-            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, unlocked)
-        )
-        return identity
+        return super().issue(files, *names, **life, **options)
 
 
 class TokenIssuer:
@@ -108,7 +91,7 @@ class SecureKafka(ApacheKafka):
     def __init__(self, directory: Path, users: Iterable[str]) -> None:
         self.users = (*users, ADMIN)
         self.directory = directory
-        self.authority = Authority(directory)
+        self.authority = RsaAuthority(directory)
         self.issuer = TokenIssuer()
         keys = directory / "jwks.json"
         keys.write_text(self.issuer.key_set())
@@ -174,7 +157,7 @@ class SecureKafka(ApacheKafka):
 
     def _more_properties(self, keys: str) -> str:
         shown = {
-            "": self.authority.issue("broker", "127.0.0.1", "localhost", common_name="broker"),
+            "": self.authority.issue("broker", common_name="broker"),
             "expired.": self.authority.issue("expired", "127.0.0.1", expired=True),
             "elsewhere.": self.authority.issue("elsewhere", "kafka.example.com"),
         }

@@ -16,7 +16,7 @@ from streams.kafka.topics.grants import Grant, worker_grants
 from streams.kafka.topics.table import AGENTS, AgentName, group_of, topic_uses
 from tests.integration.admin import kafka_admin
 from tests.integration.processes import Worker, worker
-from tests.integration.secure_kafka import PASSWORD, Authority, SecureKafka
+from tests.integration.secure_kafka import PASSWORD, RsaAuthority, SecureKafka
 from tests.integration.stage import Stage
 
 USER = "judgestream"
@@ -60,7 +60,7 @@ def strangers(kafka: SecureKafka) -> Path:
     directory = kafka.directory / "strangers"
     if not directory.is_dir():
         directory.mkdir()
-        Authority(directory).issue("client", "client.test", common_name=USER)
+        RsaAuthority(directory).issue("client", "client.test", common_name=USER)
     return directory
 
 

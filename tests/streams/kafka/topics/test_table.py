@@ -2,13 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from generate.message_schemas import MESSAGES
-from streams.kafka.topics.grants import Grant, worker_grants
+from streams.kafka.topics.grants import Grant
 from streams.kafka.topics.table import (
     AGENTS,
-    ALL_AGENTS,
     OTLP_LOGS,
     TOPICS,
     AgentName,
@@ -140,16 +137,6 @@ def test_what_a_topic_holds_follows_from_its_name() -> None:
 def test_agents_apart_have_a_group_of_their_own() -> None:
     assert group_of("g", AGENTS) == "g"
     assert group_of("g", ("judge", "intake")) == "g.intake.judge"
-
-
-@pytest.mark.parametrize(
-    "parts", [AGENTS, ("intake",), ("judge",), ("monitor",), ("store",), ("intake", "judge")]
-)
-def test_every_needed_topic_has_a_grant(parts: tuple[str, ...]) -> None:
-    agents = [agent for agent in ALL_AGENTS if agent in parts]
-    grants = worker_grants(SETTINGS, group_of(SETTINGS.kafka.group_id, agents), agents)
-    topics = {grant.name for grant in grants if grant.resource == "topic"}
-    assert topics == {use.name for use in topic_uses(SETTINGS, agents)}
 
 
 def test_names_are_quoted_for_the_shell() -> None:
