@@ -1,11 +1,12 @@
-"""An admin client for a `with` block, which aiokafka's own does not support."""
+"""An admin client for a `with` block, which aiokafka's own does not support, and committed offsets."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 
@@ -17,3 +18,10 @@ async def kafka_admin(bootstrap_servers: str, **options: Any) -> AsyncIterator[A
         yield admin
     finally:
         await admin.close()
+
+
+async def committed_offsets(
+    group_id: str, places: Iterable[TopicPartition], **options: Any
+) -> list[int | None]:
+    async with AIOKafkaConsumer(**options, group_id=group_id, enable_auto_commit=False) as consumer:
+        return [await consumer.committed(place) for place in places]

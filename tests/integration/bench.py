@@ -7,11 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.consumer import ConsumerOptions
 from streams.settings.broker import KafkaSettings
+from tests.integration.admin import committed_offsets
 from tests.integration.deadlines import until
 
 
@@ -64,13 +65,9 @@ class Bench:
             await asyncio.gather(*sent)
 
     async def committed(self, partition: int = 0) -> int | None:
-        async with AIOKafkaConsumer(
-            bootstrap_servers=self.kafka.bootstrap_servers,
-            group_id=self.kafka.group_id,
-            enable_auto_commit=False,
-        ) as consumer:
-            offset: int | None = await consumer.committed(TopicPartition(self.topic, partition))
-            return offset
+        places, servers = [TopicPartition(self.topic, partition)], self.kafka.bootstrap_servers
+        (offset,) = await committed_offsets(self.kafka.group_id, places, bootstrap_servers=servers)
+        return offset
 
     async def commits(self, offset: int, partition: int = 0) -> None:
         async def is_committed() -> bool:

@@ -21,6 +21,7 @@ from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscor
 from streams.kafka.topics.table import AGENTS, AgentName
 from streams.settings.tree import Settings
 from streams.worker.run import Running, run_worker
+from tests.integration.admin import committed_offsets
 from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.tuning import tuned
 
@@ -238,10 +239,6 @@ class Stage:
         return [JudgeTask.model_validate_json(record.value) for record in await self.read(f"tasks.{metric}")]
 
     async def committed(self, topic: str, group: str | None = None) -> list[int | None]:
-        async with AIOKafkaConsumer(
-            **self._client_options, group_id=group or self.settings.kafka.group_id, enable_auto_commit=False
-        ) as consumer:
-            return [
-                await consumer.committed(TopicPartition(self.topic(topic), number))
-                for number in range(self.partitions)
-            ]
+        places = [TopicPartition(self.topic(topic), number) for number in range(self.partitions)]
+        group = group or self.settings.kafka.group_id
+        return await committed_offsets(group, places, **self._client_options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -15,6 +14,7 @@ from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.table import AGENTS, AgentName, group_of, plan_topics
 from streams.settings.tree import Settings
+from tests.integration.admin import committed_offsets
 from tests.integration.kafka import write_tools
 from tests.integration.secure_kafka import ADMIN, PASSWORD, SecureKafka
 from tests.integration.ways_in import ENVIRONMENT, scram
@@ -95,13 +95,8 @@ async def test_offsets_are_handed_over_and_back(
     for part, prefix in prefixes.items():
         pairs = zip(places, before, strict=True)
         expected = [at if place.topic.startswith(prefix) else None for place, at in pairs]
-        assert await _offsets(access, group_of("judgestream", [part]), places) == expected
+        assert await committed_offsets(group_of("judgestream", [part]), places, **access) == expected
     typed(
         back.replace(BROKER, guarded).replace("--group judgestream --reset", "--group again --reset"), folder
     )
-    assert await _offsets(access, "again", places) == before
-
-
-async def _offsets(access: dict[str, Any], group: str, places: list[TopicPartition]) -> list[int | None]:
-    async with AIOKafkaConsumer(**access, group_id=group, enable_auto_commit=False) as consumer:
-        return [await consumer.committed(place) for place in places]
+    assert await committed_offsets("again", places, **access) == before

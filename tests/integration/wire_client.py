@@ -49,11 +49,13 @@ class WireClient:
     def __init__(self, bootstrap_servers: str, *, timeout_seconds: float = 15.0) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout_seconds)
+        self._received = self.socket.makefile("rb")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._received.close()
         self.socket.close()
 
     def ask(self, request: Any) -> Any:
@@ -76,15 +78,10 @@ class WireClient:
         return self._exactly(size)[4:]  # without the correlation id: one request at a time
 
     def _exactly(self, size: int) -> bytes:
-        received = bytearray()
-        while len(received) < size:
-            part = self.socket.recv(size - len(received))
-            if not part:
-                raise ConnectionError(
-                    f"the broker closed the connection after {len(received)} of {size} bytes"
-                )
-            received += part
-        return bytes(received)
+        received = self._received.read(size)
+        if len(received) < size:
+            raise ConnectionError(f"the broker closed the connection after {len(received)} of {size} bytes")
+        return received
 
 
 def init_producer_id(client: WireClient, transactional_id: str | None = None) -> tuple[int, int]:
