@@ -307,25 +307,3 @@ def test_agreement_with_people_by_judge(tmp_path: Path, command: Command) -> Non
     refused = command(*call)
     assert refused.code == 2
     assert "no line has a score; rename the column" in refused.err
-
-
-@pytest.mark.parametrize("name", ["coverage", "relevance", "faithfulness", "refusal", "tone", "pii_leak"])
-def test_a_printed_prompt_pack_judges(tmp_path: Path, name: str, command: Command) -> None:
-    path, pack = tmp_path / "events.jsonl", tmp_path / "own.md"
-    context = {"Page-2": "The parcel is in Lyon."}
-    path.write_text(event(answer="It is in Lyon. Evidence: [Page 2]", context=context))
-    printed = command("config", "prompts", name, "--as-pack")
-    assert printed.code == 0, printed.err
-    pack.write_text(printed.out)
-    score: Any = {"refusal": "answered", "pii_leak": False}.get(name, 4)
-    spans = {"claim_span": "It is in Lyon.", "context_span": "The parcel is in Lyon.", "supported": True}
-    reply = {"answer_span": None, "justification": "So.", "score": score}
-    if name == "faithfulness":
-        reply = {"claims": [spans | {"justification": "It says so."}], "score": score}
-    with in_thread(judge_server(lambda _: json.dumps(reply))) as server:
-        ended = command("judge", path, "-m", "mine", "--prompt-pack", pack, "--base-url", server.url)
-        asked = [request["messages"][-1]["content"] for request in server.requests]
-    assert "ignored" not in ended.err
-    (result,) = results(ended)
-    assert isinstance(result, Scored), result
-    assert "It is in Lyon. Evidence: [Page 2]" in asked[0]
