@@ -1,6 +1,6 @@
 """All errors that `streams` can raise; the embedded broker has its own.
 
-StreamsError
+StreamsError                 what was asked for cannot be done: exit code 1
 ├── SettingsError           the settings cannot be used: all problems at once, exit code 2
 ├── DecodeError             one record is not an event: it becomes a dead letter with this reason and detail
 ├── ReaderDownError         reading needs another system, which does not answer
@@ -8,18 +8,12 @@ StreamsError
 ├── KafkaAccessError        the broker refuses access, a retry does not help: exit code 2
 ├── DeadLetterLimitError    there are more dead letters than dead_letters.max_ratio allows
 ├── TokenError              there is no token to log in with
-├── TopicsError             topics are missing, or the broker does not answer
-├── UnsupportedFaustError   Faust's compiled parts are missing: the worker refuses to start
-├── PortError               the HTTP port cannot be opened
-├── WorkerCrashedError      an error that a retry cannot fix; the cause is attached
-├── DemoError               the demo failed
 ├── StoreError              the verdict store cannot be used
 │   ├── StoreMissingError   there is no store yet
 │   ├── StoreDamagedError   damaged or of another version: it is renamed and rebuilt
 │   ├── StoreFullError      the disk is full: the store waits, the worker continues
 │   └── TooSlowError        a query took too long
-├── BadFilterError          a filter of verdicts is invalid
-└── ExportError             verdicts cannot be exported
+└── BadFilterError          a filter of verdicts is invalid
 """
 
 from __future__ import annotations
@@ -95,21 +89,6 @@ class TokenError(StreamsError):
         super().__init__(str(self.explanation))
 
 
-class TopicsError(StreamsError): ...
-
-
-class UnsupportedFaustError(StreamsError): ...
-
-
-class PortError(StreamsError): ...
-
-
-class WorkerCrashedError(StreamsError): ...
-
-
-class DemoError(StreamsError): ...
-
-
 class StoreError(StreamsError): ...
 
 
@@ -126,6 +105,3 @@ class TooSlowError(StoreError): ...
 
 
 class BadFilterError(StreamsError): ...
-
-
-class ExportError(StreamsError): ...

@@ -24,7 +24,7 @@ from streams.demo.accounting import POSITION_HEADER, Accounts, Incidents
 from streams.demo.events import DemoRecord, own_records
 from streams.demo.screen import View, summary
 from streams.embedded.broker import EmbeddedBroker
-from streams.errors import DemoError
+from streams.errors import StreamsError
 from streams.judging.endpoints import may_cost, open_chat, price_of
 from streams.kafka.topics.table import AGENTS, AgentName, topic_uses
 from streams.settings.judge import EndpointSettings, JudgeSettings
@@ -218,7 +218,7 @@ class _Demo:
             for name, task in tasks.items():
                 if task.done() and (name != "feed" or task.exception() is not None):
                     task.result()  # raises its error
-                    raise DemoError(f"the demo's {name} stopped unexpectedly; start it again")
+                    raise StreamsError(f"the demo's {name} stopped unexpectedly; start it again")
             self._refresh()
             self._display(self._view)
             if stop.is_set():
@@ -235,7 +235,7 @@ class _Demo:
             elif self._plan.events is not None and time.monotonic() - moved[0] > patience:
                 reason = self._view.trouble or f"is the judge {self._view.judge} reachable?"
                 what = f"{unfinished} events and tasks are unfinished"
-                raise DemoError(f"no progress for {patience:.0f} s: {what}; {reason}")
+                raise StreamsError(f"no progress for {patience:.0f} s: {what}; {reason}")
 
     def _refresh(self) -> None:
         view = self._view
@@ -338,6 +338,6 @@ async def ask_once(endpoint: EndpointSettings) -> None:
         remedy = "check that it runs, --base-url and the network"
         if error.kind == "rate_limited":
             remedy = "wait a minute, or check the account's limits"
-        raise DemoError(f"{error}; {remedy}") from error
+        raise StreamsError(f"{error}; {remedy}") from error
     finally:
         await chat.close()

@@ -15,7 +15,7 @@ from faust.transport.drivers import aiokafka as driver
 from yarl import URL
 
 from judge.errors import DrainingError, JudgeConfigurationError, JudgeError
-from streams.errors import DeadLetterLimitError, SettingsError, StreamsError, UnsupportedFaustError
+from streams.errors import DeadLetterLimitError, SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import Admission
 from streams.kafka.access.errors import DENIED
@@ -123,7 +123,7 @@ class App(faust.App):
 def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) -> App:
     """Build the application. A process may build several, also at the same time."""
     if faust.streams._CStreamIterator is None:  # noqa: SLF001 - the only way to know
-        raise UnsupportedFaustError(
+        raise StreamsError(
             "Faust's compiled stream iterator is missing; install faust-streaming from a wheel (or with a C "
             "compiler) and unset NO_CYTHON: the pure Python version acknowledges differently"
         )

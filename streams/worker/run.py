@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from judge.chat import ChatClient
 from judge.errors import JudgeError
-from streams.errors import StreamsError, WorkerCrashedError
+from streams.errors import StreamsError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.table import AGENTS, AgentName, plan_topics
@@ -156,12 +156,12 @@ async def _serve(
         crashed.cancel()
     failure = None if not starting.done() or starting.cancelled() else starting.exception()
     if failure is not None:
-        raise WorkerCrashedError(f"the worker could not start: {failure!r}") from failure
+        raise StreamsError(f"the worker could not start: {failure!r}") from failure
     reason = app.crash_reason
     if isinstance(reason, StreamsError | JudgeError):
         raise reason
     if reason is not None:
-        raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
+        raise StreamsError(f"the worker crashed: {reason!r}") from reason
 
 
 async def _close(worker: Worker, starting: asyncio.Task[Any], reason: str, finish_seconds: float) -> None:

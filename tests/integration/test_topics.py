@@ -11,7 +11,7 @@ import pytest
 import yaml
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from streams.errors import TopicsError
+from streams.errors import StreamsError
 from streams.kafka.topics.admin import make_topics
 from streams.settings.tree import Settings
 from tests.integration.admin import kafka_admin
@@ -57,7 +57,7 @@ async def test_missing_topics_are_made_once_and_as_planned_and_others_not_change
 
 async def test_a_broker_that_is_not_there_is_named() -> None:
     settings = Settings.model_validate({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
-    with pytest.raises(TopicsError, match=r"127\.0\.0\.1:1"):
+    with pytest.raises(StreamsError, match=r"127\.0\.0\.1:1"):
         await make_topics(settings, connect_seconds=0.1)
 
 

@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from schemas import JudgeTask
-from streams.errors import TopicsError
+from streams.errors import StreamsError
 from streams.judging.endpoints import open_pool
 from streams.kafka.decoding import UNPACKED_BYTES
 from streams.kafka.producer import Producer
@@ -230,7 +230,7 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
 
 async def test_missing_topics_are_named_with_their_remedy(stage: Stage) -> None:
     stage.changes = {"topics.create": False}
-    with pytest.raises(TopicsError, match=r"kafka-topics\.sh") as caught:
+    with pytest.raises(StreamsError, match=r"kafka-topics\.sh") as caught:
         async with stage.worker(Chat()):
             pass
     assert stage.topic("tasks.tone") in str(caught.value)

@@ -19,7 +19,7 @@ from aiokafka.errors import (
     for_code,
 )
 
-from streams.errors import Explanation, KafkaAccessError, TopicsError
+from streams.errors import Explanation, KafkaAccessError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import connection_errors
 from streams.kafka.access.errors import explain_any
@@ -45,7 +45,7 @@ async def ensure_topics(
         if missing and not create:
             names = ", ".join(topic.name for topic in missing)
             commands = "\n".join(f"  {topic.command(kafka)}" for topic in missing)
-            raise TopicsError(
+            raise StreamsError(
                 f"topics are missing at {kafka.bootstrap_servers}: {names}; create them, with judgestream "
                 f"topics or:\n{commands}"
             )
@@ -65,7 +65,7 @@ async def admin_client(
         trouble = explain_any([*errors, error], kafka)
         if trouble is not None and trouble.lasting:
             raise KafkaAccessError(trouble) from error
-        raise TopicsError(f"topics cannot be looked up at {kafka.bootstrap_servers}: {error!r}") from error
+        raise StreamsError(f"topics cannot be looked up at {kafka.bootstrap_servers}: {error!r}") from error
     finally:
         await admin.close()
 
@@ -90,7 +90,7 @@ async def _connect(
             waited = time.monotonic() - started
             if waited >= connect_seconds:
                 why = f"({error!r}); check kafka.bootstrap_servers, kafka.security and that it runs"
-                raise TopicsError(
+                raise StreamsError(
                     f"no Kafka broker answers at {kafka.bootstrap_servers} within {connect_seconds:g} s"
                     + (f" {why}" if trouble is None else f": {trouble}")
                 ) from error
@@ -147,7 +147,7 @@ async def create_topics(
             raise KafkaAccessError(explain_denied([Grant("topic", name, ("Create",))], kafka))
         if code not in {0, TopicAlreadyExistsError.errno}:
             said = reason[0] if reason and reason[0] else for_code(code).__name__
-            raise TopicsError(f"topic {name} cannot be created: {said}; create it another way")
+            raise StreamsError(f"topic {name} cannot be created: {said}; create it another way")
     for topic in topics:
         _log.info(
             "topic created",
@@ -160,7 +160,7 @@ async def create_topics(
     while missing := await missing_topics(admin, topics):
         if time.monotonic() >= deadline:
             names = ", ".join(topic.name for topic in missing)
-            raise TopicsError(f"created topics do not appear: {names}; check the broker's log")
+            raise StreamsError(f"created topics do not appear: {names}; check the broker's log")
         await asyncio.sleep(0.1)
 
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from judge.endpoints.options import is_loopback
-from streams.errors import PortError, SettingsError
+from streams.errors import SettingsError, StreamsError
 from streams.settings.outputs import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.web.port import BasicAuth, open_access, server_tls
 from tests.streams.certificates import Authority
@@ -212,6 +212,6 @@ async def test_an_open_port_is_logged_at_start() -> None:
 async def test_a_port_that_is_taken() -> None:
     async with served() as url:
         port = int(url.rpartition(":")[2])
-        with pytest.raises(PortError, match=rf"telemetry\.port: cannot listen on 127\.0\.0\.1:{port}"):
+        with pytest.raises(StreamsError, match=rf"telemetry\.port: cannot listen on 127\.0\.0\.1:{port}"):
             async with served(port=port):
                 pass

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from streams.errors import ExportError
+from streams.errors import StreamsError
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.store import verdicts
 from streams.store.database import StoreReader
@@ -66,7 +66,7 @@ def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
     else:
         counts = [len(file.read_text().splitlines()) - (form == "csv") for file in files]
     assert counts == [1, 2, 2, 1]
-    with pytest.raises(ExportError, match="not empty"):
+    with pytest.raises(StreamsError, match="not empty"):
         write_days([], folder, form)
 
 
