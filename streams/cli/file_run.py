@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -37,6 +36,7 @@ from streams.batch.sources import (
     unmapped,
 )
 from streams.batch.tally import MetricTally, Tally
+from streams.cli.commands.files import JudgeFile
 from streams.cli.options import field_names, require_one_of
 from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped, tell
 from streams.cli.session import log_to_stderr, opened, settings_for_command
@@ -57,28 +57,8 @@ JUDGE_TIMEOUT_SECONDS: Final = 120.0
 """Longer than a worker's: no consumer group waits."""
 
 
-@dataclass(kw_only=True)
-class FileRun:
-    """Judges the lines of a file, writes the results and reports them; the options are of the command."""
-
-    file: Path
-    metric: Sequence[str] | None
-    map_: Sequence[str] | None
-    config: Path | None
-    prompt_pack: Path | None
-    base_url: str | None
-    model: str | None
-    output: Path | None
-    overwrite: bool
-    resume: bool
-    input_format: Format | None
-    output_format: Format | None
-    concurrency: int | None
-    fail_under: Sequence[str] | None
-    compare: Path | None
-    labels: Path | None
-    html: Path | None
-    as_json: bool
+class FileRun(JudgeFile):
+    """Judges the lines of a file, writes the results and reports them."""
 
     def __post_init__(self) -> None:
         if self.overwrite and self.resume:

@@ -13,7 +13,7 @@ import typer
 
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.doctor import doctor, topics
-from streams.cli.commands.files import judge, map_
+from streams.cli.commands.files import JudgeFile, map_
 from streams.cli.commands.init import init
 from streams.cli.commands.past import anchors_app, replay
 from streams.cli.commands.records import produce, tail
@@ -37,7 +37,7 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
     "Try": (
         ("demo", demo, "judgestream demo --events 300"),
         ("init", init, "judgestream init first --yes"),
-        ("judge", judge, "judgestream judge events.jsonl --metric coverage -o results.jsonl"),
+        ("judge", JudgeFile, "judgestream judge events.jsonl --metric coverage -o results.jsonl"),
         ("map", map_, "judgestream map --config settings.yaml --topic qa.events"),
         ("config", config_app, "judgestream config check settings.yaml"),
     ),
@@ -111,7 +111,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         code = 0
     except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
         code = _fail(error)
-    raise SystemExit(code or 0)
+    raise SystemExit(code if isinstance(code, int) else 0)  # a command's own value is no code
 
 
 def _fail(error: Exception) -> int:

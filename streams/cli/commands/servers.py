@@ -67,9 +67,7 @@ def worker(config: Path = REQUIRED_CONFIG, agents: str = AGENTS) -> None:
 
 def broker(
     port: int = Option(9092, "--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks a free one."),
-    topic: list[str] | None = Option(
-        None, "--topic", "-t", metavar="NAME:PARTITIONS", help="A topic; repeatable."
-    ),
+    topic: list[str] | None = Option(None, "--topic", "-t", metavar="NAME:PARTITIONS", help="Repeatable."),
     as_json: bool = JSON,
 ) -> None:
     """Run an in-memory Kafka broker on loopback until SIGTERM or Ctrl-C.
@@ -207,9 +205,7 @@ def demo(
     ),
     judge_latency_seconds: float = Option(0.0, metavar="S", min=0, max=600, help="Of the offline judge."),
     model: str | None = Option(None, metavar="NAME", help="Ask this model instead of the offline judge."),
-    base_url: str | None = Option(
-        None, metavar="URL", help="Its address; default: OPENAI_BASE_URL, else OpenAI's."
-    ),
+    base_url: str | None = Option(None, metavar="URL", help="Default: OPENAI_BASE_URL, else OpenAI's."),
     max_usd: float = Option(0.5, metavar="USD", min=0.01, max=10_000, help="Stop at this cost."),
     as_json: bool = Option(False, "--json", help="Print only the summary, as JSON."),
 ) -> None:

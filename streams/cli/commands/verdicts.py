@@ -177,9 +177,7 @@ def compare(
     margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
     alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
     by: str | None = Option(None, metavar="LABEL", help="Also stratify by this label, such as the app."),
-    cluster: str | None = Option(
-        None, metavar="LABEL", help="Answers with one value of it, such as the user, count once."
-    ),
+    cluster: str | None = Option(None, metavar="LABEL", help="Its values, such as users, count once each."),
     since: str | None = Option(None, help="Start time, fixed over all looks: 2026-03-14 or RFC 3339."),
     evaluator: str | None = Option(None, metavar="FINGERPRINT", help="Only scores of this evaluator."),
     config: Path | None = CONFIG,
@@ -254,9 +252,7 @@ def export(
     label: list[str] | None = ONLY_LABEL,
     form: Literal["csv", "jsonl", "parquet"] = Option("jsonl", "--format", "-f", help="Output format."),
     output: Path | None = Option(None, "--output", "-o", metavar="FOLDER", help="Folder for a file per day."),
-    views: Literal["duckdb", "clickhouse"] | None = Option(
-        None, help="Only print SQL to read the files or topic."
-    ),
+    views: Literal["duckdb", "clickhouse"] | None = Option(None, help="Only print SQL for files or topic."),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     bootstrap_servers: str | None = BROKERS,
