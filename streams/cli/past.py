@@ -19,18 +19,19 @@ from pydantic import TypeAdapter, ValidationError
 from typer import Abort, Exit
 
 from judge.text.printable import printable
-from schemas import ANCHOR, Anchor, JudgeTask, Scored
+from schemas import ANCHOR, Anchor, DeadLetter, JudgeTask, Scored
 from schemas.anchor import FIRST_JUDGEMENTS
 from streams.batch.engine import Batch, open_judges
 from streams.batch.plan import Estimate, Plan, begun_at, new_id
 from streams.batch.replay import Replay
 from streams.batch.sources import Line, format_of, read_lines
+from streams.cli.commands.records import Sender
 from streams.cli.running import BadUsageError, CommandError, agrees, emit, tell
 from streams.cli.session import Session, opened
 from streams.errors import SettingsError, StreamsError
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metrics
-from streams.kafka.dead_letters import Matches, Query, select, send_again
+from streams.kafka.dead_letters import Matches, Query, select
 from streams.kafka.topics.grants import produce_grants, tail_grants
 from streams.monitoring.anchors import FEWEST, AnchorWatch, Enrolment, anchor_id
 from streams.monitoring.observations import KnownAnchors, task_again
@@ -38,7 +39,8 @@ from streams.store import verdicts
 from streams.store.database import Snapshot
 from streams.store.views.labels import all_labels
 
-MAX_PROBLEMS_SHOWN: Final = 10
+SENT_AGAIN: Final = "judgestream-sent-again"
+"""Header of a resent record: the position of its dead letter."""
 NOT_KEPT: Final = ("messages", "tool calls")
 """Texts that the store keeps in a form for people only."""
 VOID_AFTER: Final = timedelta(hours=1)
@@ -107,8 +109,7 @@ def _lines(plan: Plan) -> Iterator[Line]:
 async def send_dead_letters(
     call: Session, wanted: Query, stop: asyncio.Event, *, rate: float | None, yes: bool, as_json: bool
 ) -> None:
-    source, found, sent = call.settings.topics.dead_letters, Matches(), 0
-    problems: list[str] = []
+    source, found, sender = call.settings.topics.dead_letters, Matches(), Sender(None, rate, stop)
     reader = await call.reader(source)
     ranges = await reader.between(source, wanted.since)
     async for _ in select(reader.read(source, ranges), wanted, found):
@@ -126,23 +127,36 @@ async def send_dead_letters(
         names = sorted({name for name, _ in found.by_topic})
         rights = [grant for name in names for grant in produce_grants(name)]
         async with call.producer(rights) as producer, aclosing(reader.read(source, ranges)) as records:
-            originals = select(records, wanted, Matches())
-            sent, problems = await send_again(producer, originals, rate=rate, stop=stop)
+            sender = Sender(producer, rate, stop)
+            await sender.run(_originals(select(records, wanted, Matches())))
     summary = {
         "found": found.count,
-        "sent": sent,
-        "refused": len(problems),
+        "sent": sender.confirmed,
+        "refused": sender.refused,
         "cut": found.cut,
         "unreadable": found.unreadable,
         "by_topic": [{"topic": name, "reason": reason, "count": count} for (name, reason), count in by_topic],
     }
-    line = f"{sent} of {found.count} records sent again" if found.count else "nothing to send"
+    line = f"{sender.confirmed} of {found.count} records sent again" if found.count else "nothing to send"
     emit(summary, [line], as_json=as_json)
-    if problems:
-        shown = "\n".join(f"  {printable(one, 300)}" for one in problems[:MAX_PROBLEMS_SHOWN])
-        raise CommandError(f"the broker refused {len(problems)} records:\n{shown}")
-    if stop.is_set():
-        raise Exit(130)
+    sender.end()
+
+
+async def _originals(
+    letters: AsyncIterator[tuple[str, DeadLetter]],
+) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    async for position, letter in letters:
+        headers = [(one.name, one.value) for one in letter.headers if one.name != SENT_AGAIN]
+        yield (
+            position,
+            {
+                "topic": letter.topic,
+                "value": letter.value,
+                "key": letter.key,
+                "headers": [*headers, (SENT_AGAIN, position.encode())],
+                "timestamp_ms": letter.timestamp and round(letter.timestamp.timestamp() * 1000),
+            },
+        )
 
 
 def candidates(known: Iterable[Anchor], snapshot: Snapshot, metric: str) -> Candidates:

@@ -1,16 +1,14 @@
-"""Dead letters: build them, find them, and send their originals again."""
+"""Dead letters: build them, and find them."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
 from schemas import DeadLetter, DeadLetterReason, Header
@@ -22,8 +20,6 @@ CUT_VALUE_BYTES: Final = 256 * 1024
 KEPT_KEY_BYTES: Final = 1024
 MAX_DETAIL_CHARS: Final = 2_000
 SMALLEST_DETAIL_CHARS: Final = 120
-SENT_AGAIN: Final = "judgestream-sent-again"
-"""Header of a resent record: the position of its dead letter."""
 
 
 def letter_forms(
@@ -114,36 +110,3 @@ def _letter(value: bytes | None) -> DeadLetter | None:
         return DeadLetter.model_validate_json(value or b"")
     except ValidationError:
         return None
-
-
-async def send_again(
-    producer: Any,
-    originals: AsyncIterator[tuple[str, DeadLetter]],
-    *,
-    rate: float | None,
-    stop: asyncio.Event,
-) -> tuple[int, list[str]]:
-    """Send originals, at most `rate` a second, and wait until the broker confirms each."""
-    sent = 0
-    problems: list[str] = []
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    async for position, letter in originals:
-        if stop.is_set():
-            break
-        headers = [(one.name, one.value) for one in letter.headers if one.name != SENT_AGAIN]
-        try:
-            await producer.send_and_wait(
-                letter.topic,
-                letter.value,
-                key=letter.key,
-                headers=[*headers, (SENT_AGAIN, position.encode())],
-                timestamp_ms=None if letter.timestamp is None else round(letter.timestamp.timestamp() * 1000),
-            )
-        except KafkaError as error:
-            problems.append(f"{position}: {error!r}")
-        else:
-            sent += 1
-        if rate is not None:
-            await asyncio.sleep(max(started + sent / rate - loop.time(), 0))
-    return sent, problems

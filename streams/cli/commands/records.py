@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 import time
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -14,7 +15,7 @@ from typer import Argument, Exit, Option
 from judge.text.printable import printable
 from streams.cli.options import BROKERS, CONFIG, JSON, ONLY_LABEL, ONLY_METRIC, RATE
 from streams.cli.running import CommandError, emit, until
-from streams.cli.session import Session, opened, session
+from streams.cli.session import opened, session
 
 MAX_UNCONFIRMED = 2000
 MAX_PROBLEMS_SHOWN = 10
@@ -34,91 +35,91 @@ def produce(
     Lines that are not JSON are sent without a key. Empty lines are skipped. Ends when the broker has
     acknowledged every record; exit code 1 if it refused any.
     """
+    from streams.kafka.topics.grants import produce_grants
+
     call = session(config, bootstrap_servers)
     target = topic or call.settings.topics.events
     started = time.monotonic()
-    sender = _Sender(target, key_field, rate)
+
+    async def run(stop: asyncio.Event) -> Sender:
+        async with call.producer(produce_grants(target), linger_ms=5) as producer:
+            # Unlike the list of all topics, a metadata request that names one may create it or wait for it.
+            call.require_topic(target, (await producer.client.fetch_all_metadata()).topics())
+            sender = Sender(producer, rate, stop)
+            await sender.run(_records(lines, target, key_field))
+        return sender
+
     with opened(file, progress=True) as lines:
-        interrupted = call.run(lambda stop: sender.run(lines, call, stop))
+        sender = call.run(run)
     seconds = time.monotonic() - started
     counts = {"sent": sender.confirmed, "without_key": sender.without_key, "refused": sender.refused}
     records = "1 record" if sender.confirmed == 1 else f"{sender.confirmed} records"
     keyless = f", {sender.without_key} of them without a key" if sender.without_key else ""
     line = f"{records} on {printable(target)} in {seconds:.1f} s{keyless}"
     emit({"topic": target, **counts, "seconds": round(seconds, 3)}, [line], as_json=as_json)
-    if sender.refused:
-        problems = "\n".join(f"  {text}" for text in sender.problems)
-        raise CommandError(f"the broker refused {sender.refused} of the records:\n{problems}")
-    if interrupted:
-        raise Exit(130)
+    sender.end()
 
 
-class _Sender:
-    def __init__(self, topic: str, key_field: str, rate: float | None) -> None:
+async def _records(lines: BinaryIO, topic: str, key_field: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    from streams.batch.sources import bounded_lines, key_of
+
+    source, blocks, number = bounded_lines(lines, "the file"), lines is sys.stdin.buffer, 0
+    while line := await asyncio.to_thread(next, source, b"") if blocks else next(source, b""):
+        number += 1
+        if value := line.rstrip(b"\r\n"):
+            yield f"line {number}", {"topic": topic, "value": value, "key": key_of(value, key_field)}
+
+
+class Sender:
+    """Sends records, at most `rate` a second, and counts what the broker acknowledges and refuses."""
+
+    def __init__(self, producer: Any, rate: float | None, stop: asyncio.Event) -> None:
         self.confirmed = self.refused = self.without_key = 0
-        self.problems: list[str] = []
-        self._topic, self._key_field, self._rate = topic, key_field, rate
+        self._problems: list[str] = []
+        self._producer, self._rate, self._stop = producer, rate, stop
         self._room = asyncio.Semaphore(MAX_UNCONFIRMED)
 
-    async def run(self, lines: BinaryIO, call: Session, stop: asyncio.Event) -> bool:
-        """Send the lines, wait until every one is acknowledged, and return whether a signal ended it."""
-        from streams.kafka.topics.grants import produce_grants
+    async def run(self, records: AsyncIterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Send records, each after its place, until a signal; wait until every one is acknowledged."""
+        from aiokafka.errors import KafkaError
 
-        async with call.producer(produce_grants(self._topic), linger_ms=5) as producer:
-            # Unlike the list of all topics, a metadata request that names one may create it or wait for it.
-            call.require_topic(self._topic, (await producer.client.fetch_all_metadata()).topics())
-            await self._send_all(producer, lines, stop)
-            interrupted = stop.is_set()
-            await producer.flush()
-            for _ in range(MAX_UNCONFIRMED):  # wait until every acknowledgement is counted
-                await self._room.acquire()
-            return interrupted
-
-    async def _send_all(self, producer: Any, lines: BinaryIO, stop: asyncio.Event) -> None:
-        from streams.batch.sources import bounded_lines
-
-        started, sent, number = time.monotonic(), 0, 0
-        source = bounded_lines(lines, "the file")
-        blocks = lines is sys.stdin.buffer
-        while not stop.is_set():
-            line = await asyncio.to_thread(next, source, b"") if blocks else next(source, b"")
-            if not line:
-                return
-            number += 1
-            line = line.rstrip(b"\r\n")
-            if not line:
-                continue
+        started, sent = time.monotonic(), 0
+        async for place, record in records:
             if self._rate is not None:
                 delay = max(started + sent / self._rate - time.monotonic(), 0)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), delay)
-                    return
+                    await asyncio.wait_for(self._stop.wait(), delay)
+            if self._stop.is_set():
+                break
             await self._room.acquire()
-            await self._send(producer, number, line)
             sent += 1
+            self.without_key += record["key"] is None
+            try:
+                future = await self._producer.send(**record)
+            except KafkaError as error:
+                self._count(place, error)
+            else:
+                future.add_done_callback(lambda done, at=place: self._count(at, done.exception()))
+        await self._producer.flush()
+        for _ in range(MAX_UNCONFIRMED):  # wait until every acknowledgement is counted
+            await self._room.acquire()
 
-    async def _send(self, producer: Any, number: int, line: bytes) -> None:
-        from aiokafka.errors import KafkaError
-
-        from streams.batch.sources import key_of
-
-        key = key_of(line, self._key_field)
-        self.without_key += key is None
-        try:
-            future = await producer.send(self._topic, line, key=key)
-        except KafkaError as error:
-            self._count(number, error)
-        else:
-            future.add_done_callback(lambda done: self._count(number, done.exception()))
-
-    def _count(self, number: int, error: BaseException | None) -> None:
+    def _count(self, place: str, error: BaseException | None) -> None:
         self._room.release()
         if error is None:
             self.confirmed += 1
             return
         self.refused += 1
-        if len(self.problems) < MAX_PROBLEMS_SHOWN:
-            self.problems.append(f"line {number}: {type(error).__name__}: {printable(str(error), 200)}")
+        if len(self._problems) < MAX_PROBLEMS_SHOWN:
+            self._problems.append(f"  {place}: {type(error).__name__}: {printable(str(error), 200)}")
+
+    def end(self) -> None:
+        """Exit with 1 if records were refused, with 130 after a signal."""
+        if self.refused:
+            problems = "\n".join(self._problems)
+            raise CommandError(f"the broker refused {self.refused} of the records:\n{problems}")
+        if self._stop.is_set():
+            raise Exit(130)
 
 
 def tail(
