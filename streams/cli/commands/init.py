@@ -39,15 +39,6 @@ METRICS: Final = {
     "both": ("coverage", "relevance"),
     "neither": ("answer_relevance",),
 }
-EVENT: Final[Mapping[str, Any]] = {
-    "event_id": "1",
-    "question": "How long does the lamp's battery last?",
-    "answer": "The battery lasts 12 hours. Evidence: [Page 2]",
-}
-TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "coverage": {"reference": "The lamp's battery lasts 12 hours."},
-    "relevance": {"context": {"Page-1": "The lamp weighs 340 g.", "Page-2": "A full charge lasts 12 hours."}},
-}
 
 
 def init(
@@ -139,6 +130,8 @@ def _texts(metrics: Sequence[str], flags: set[str], values: Mapping[str, Any]) -
     from pydantic import ValidationError
 
     from judge.chat import OFFLINE_MODEL
+    from judge.evaluate.guard import NEUTRAL_EVENT
+    from judge.metrics.registry import metric_class
     from streams.judging.endpoints import price_of
     from streams.settings.judge import EndpointSettings
     from streams.settings.problems import explain
@@ -159,10 +152,9 @@ def _texts(metrics: Sequence[str], flags: set[str], values: Mapping[str, Any]) -
         invalid = EndpointSettings if error.title == "EndpointSettings" else Settings
         problems = "\n".join(f"  {line}" for line in explain(error, invalid))
         raise BadUsageError(f"these answers result in invalid settings:\n{problems}") from None
-    event = dict(EVENT)
-    for metric in metrics:
-        event |= TEXTS.get(metric, {})
-    event["labels"] = {"app": "support", "model": "small-2", "prompt_version": "v7"}
+    texts = {"question", "answer"}.union(*(metric_class(name).needs for name in metrics))
+    labels = {"app": "support", "model": "small-2", "prompt_version": "v7"}
+    event = {"event_id": "1", **NEUTRAL_EVENT.model_dump(include=texts), "labels": labels}
     return {
         SETTINGS: settings,
         COMPOSE: _filled("compose", flags, in_yaml),
