@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from judge.metrics.registry import score_ranges
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, Result, Scored, Source
+from streams.batch.tally import TokenCost
 from streams.errors import StoreError
 from streams.kafka.topics.table import message_of
 from streams.monitoring.statistics.estimators import WeightedSums
@@ -31,7 +32,6 @@ POSITION_HEADER: Final = "demo-position"
 """Number of events produced before this one, in decimal."""
 REPORT_SECONDS: Final = 3.0
 """Interval of reports on an open incident, which read thousands of results."""
-_USED: Final = ("input_tokens", "cached_tokens", "output_tokens")
 _Place = tuple[str, int, int]
 
 
@@ -49,8 +49,7 @@ class Accounts:
         self.results: dict[str, Result] = {}
         self._statuses: Counter[str] = Counter()
         self.alerts: dict[str, Alert] = {}
-        self.tokens = Counter(dict.fromkeys(_USED, 0))
-        self.cost_usd: float | None = None
+        self.spent = TokenCost()
         self.first_verdict_seconds: float | None = None
 
     async def run(self, consumer: Any) -> None:
@@ -95,17 +94,11 @@ class Accounts:
         if self.first_verdict_seconds is None:
             self.first_verdict_seconds = time.monotonic() - self._started
         if result.judge is not None and not result.judge.cached:
-            self.tokens.update(result.usage.model_dump(include=set(_USED)))
-        if result.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
+            self.spent.add(result.usage, result.cost_usd)
 
     @property
     def dead_letters(self) -> int:
         return len(self._aside) + len(self._tasks_aside)
-
-    @property
-    def spent_tokens(self) -> int:
-        return self.tokens["input_tokens"] + self.tokens["output_tokens"]
 
     def balance(self, skipped: int) -> dict[str, int]:
         """Return both sides of the accounting identity, which holds if nothing is lost or in flight."""

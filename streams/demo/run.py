@@ -251,7 +251,8 @@ class _Demo:
     def _is_spent(self) -> bool:
         if self._plan.counts_cost:
             return self._running.done() and self._view.status["judge"]["deferred"] is not None
-        return self._plan.endpoint is not None and self._accounts.spent_tokens >= MAX_TOKENS
+        spent = self._accounts.spent
+        return self._plan.endpoint is not None and spent.input_tokens + spent.output_tokens >= MAX_TOKENS
 
     def _skipped(self) -> int:
         return int(self._view.status.get("events", {}).get("skipped", 0))

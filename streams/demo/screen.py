@@ -65,7 +65,7 @@ def screen(view: View, width: int, height: int) -> RenderableType:
         Text(f"Ctrl-C stops  {view.broker}", style="dim"),
         Text(view.page, style="dim"),
         Text(view.flow),
-        Text(_cost(view.accounts), style="dim"),
+        Text(view.accounts.spent.line(), style="dim"),
     ]
     shown = view.status.get("verdicts", ())
     verdicts = [_verdict(one, view.ranges.get(one["metric"], (0, 5))) for one in shown]
@@ -145,15 +145,6 @@ def _verdict(verdict: Mapping[str, Any], ends: Scale) -> Text:
     labels = " ".join(printable(verdict["labels"].get(name, ""), 14) for name in ("app", "model")).strip()
     reason = (printable(verdict["reason"], 300), "magenta" if verdict["score"] is None else "dim")
     return Text.assemble(score, (f" {verdict['metric']:<9} ", "dim"), f"{labels:<24} ", reason)
-
-
-def _cost(accounts: Accounts) -> str:
-    spent, cached, out = (accounts.tokens[f"{name}_tokens"] for name in ("input", "cached", "output"))
-    return f"tokens in {spent:,} (cached {cached:,}) out {out:,}  {_usd(accounts.cost_usd)}"
-
-
-def _usd(cost: float | None) -> str:
-    return "no price known" if cost is None else f"${cost:.4f}"
 
 
 def _mean(mean: float | None, ends: Scale, unknown: str = "-") -> Text:
@@ -242,11 +233,9 @@ def summary(view: View, balance: Mapping[str, int], half_way: float) -> dict[str
             {"incident_id": one.incident_id, "alerts": len(one.drops), "headline": incidents.headline(one)}
             for one in incidents.all
         ],
-        "tokens": accounts.spent_tokens,
-        "cost_usd": accounts.cost_usd,
+        **accounts.spent.as_json(),
         "seconds": round(view.seconds, 3),
         "tasks": tasks | {"in_flight": balance["in_flight"]},
-        "usage": dict(accounts.tokens),
         "estimates": halves,
         "first_verdict_seconds": None if first is None else round(first, 4),
         "judge": view.judge,
@@ -273,8 +262,9 @@ def summary_lines(values: Mapping[str, Any], *, complete: bool) -> Iterator[str]
             yield f"  {metric:<17} {_shown(sides['before'])}   {_shown(sides['after'])}"
     for one in values["incidents"]:
         yield f"incident {one['incident_id']}: {one['headline']} ({one['alerts']} alerts)"
+    cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
     yield (
-        f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {_usd(values['cost_usd'])}, "
+        f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {cost}, "
         f"{values['seconds']:.1f} s, judged by {printable(values['judge'])}"
     )
     if values["identity_holds"]:
