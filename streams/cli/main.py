@@ -74,23 +74,18 @@ for _panel, _rows in _COMMANDS.items():
             app.command(_name, rich_help_panel=_panel, epilog=f"Example: {_example}")(_command)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"judgestream {version('judgestream')}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
     debug: bool = typer.Option(False, "--debug", help=f"Show tracebacks (also: {DEBUG_VARIABLE}=1)."),
-    version: bool = typer.Option(  # noqa: ARG001 - its callback does the work
-        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
-    ),
+    version: bool = typer.Option(False, "--version", help="Show the version."),
 ) -> None:
     """Monitor the quality of live LLM answers: Kafka in, verdicts and alerts out."""
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"judgestream {version_of('judgestream')}")
+        raise typer.Exit
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
     help_without_command(context)
