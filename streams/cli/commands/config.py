@@ -137,8 +137,7 @@ def prompts(
     from judge.metrics.base import BuiltInMetric
     from judge.metrics.registry import build_metric, metric_names
 
-    built = {name: build_metric(name) for name in metric_names()}
-    named = {name: one for name, one in built.items() if isinstance(one, BuiltInMetric)}
+    named = {name: one for name in metric_names() if isinstance(one := build_metric(name), BuiltInMetric)}
     if metric is not None:
         require_one_of("metric", metric, named)
     shown = [

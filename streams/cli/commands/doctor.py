@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -68,14 +67,13 @@ def doctor(
 
 def _teller() -> Callable[[Diagnosis, float], None]:
     """Print the failures being retried: at once, on a change, and every `TELL_SECONDS`."""
-    last: tuple[float, str] = (float("-inf"), "")
+    last = "", 0.0
 
     def show(diagnosis: Diagnosis, left: float) -> None:
         nonlocal last
-        now = time.monotonic()
         what = "; ".join(text for outcome, text, _ in diagnosis.lines() if outcome == "failed")
-        if what != last[1] or now - last[0] >= TELL_SECONDS:
-            last = (now, what)
+        if what != last[0] or last[1] - left >= TELL_SECONDS:
+            last = what, left
             tell(f"waiting, {left:.0f} s left: {printable(what, 500)}")
 
     return show

@@ -50,26 +50,20 @@ class JudgeFile:
         None, "--metric", "-m", help="Built in, of --config (default), or any with --prompt-pack; repeatable."
     )
     map_: list[str] | None = MAP
-    config: Path | None = Option(
-        None, "--config", "-c", metavar="FILE", help="A worker's settings, or only ingest, metrics or judge."
-    )
+    config: Path | None = Option(None, "--config", "-c", metavar="FILE", help="A worker's settings or parts.")
     prompt_pack: Path | None = Option(None, metavar="FILE", help="File with the metric's prompts.")
     base_url: str | None = Option(
         None, metavar="URL", help="OpenAI-compatible endpoint with /v1; default: OPENAI_BASE_URL."
     )
     model: str | None = Option(None, help="Model; default: OPENAI_MODEL.")
-    output: Path | None = Option(
-        None, "--output", "-o", metavar="FILE", help="File for the results; default: standard output."
-    )
+    output: Path | None = Option(None, "--output", "-o", metavar="FILE", help="Results; default: stdout.")
     overwrite: bool = Option(False, "--overwrite", help="Replace --output at the end of the run.")
     resume: bool = Option(False, "--resume", help="Keep the results in --output and judge the rest.")
     input_format: FileFormat | None = Option(None, "--format", help="Of FILE; default: by name, else jsonl.")
     output_format: FileFormat | None = Option(None, help="Format of --output; default: by its name.")
     concurrency: int | None = Option(None, min=1, max=1000, help="Default: of --config, else 16 results.")
     fail_under: list[str] | None = Option(None, metavar="METRIC=MEAN", help="Exit with 1 if a mean is less.")
-    compare: Path | None = Option(
-        None, metavar="RESULTS", help="Earlier results (JSON lines); exit with 1 on a significant fall."
-    )
+    compare: Path | None = Option(None, metavar="RESULTS", help="Earlier JSON lines; exit with 1 on a fall.")
     labels: Path | None = Option(None, help="People's scores (event_id, score; metric, who): agreement.")
     html: Path | None = Option(None, metavar="FILE", help="Also write summary and results as HTML.")
     as_json: bool = Option(False, "--json", help="Print the summary as JSON, without --output on stderr.")

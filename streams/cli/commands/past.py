@@ -17,9 +17,7 @@ def replay(
     from_: str | None = Option(None, "--from", metavar="TIME", help="Start, by record times (RFC 3339)."),
     to: str | None = Option(None, metavar="TIME", help="End; default: now."),
     events: Path | None = Option(None, metavar="FILE", help="Judge the events of a file (as for `judge`)."),
-    incident: str | None = Option(
-        None, metavar="ID", help="Judge the events of an incident (or latest) with its metrics and parts."
-    ),
+    incident: str | None = Option(None, metavar="ID", help="Events, metrics and parts of it (or of latest)."),
     dead_letters: bool = Option(False, "--dead-letters", help="Resend the originals of dead letters."),
     metric: list[str] | None = Option(None, "--metric", "-m", help="Only this one; repeatable."),
     pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),

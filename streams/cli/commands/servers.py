@@ -135,9 +135,7 @@ def _serve(
 
 
 def health(
-    config: Path | None = Option(
-        None, "--config", "-c", metavar="FILE", help="The worker's settings; default: the environment."
-    ),
+    config: Path | None = Option(None, "--config", "-c", metavar="FILE", help="Default: the environment."),
     ready: bool = Option(False, "--ready", help="Check readiness (/readyz), not liveness (/healthz)."),
     wait: float = Option(0.0, metavar="SECONDS", min=0, max=86_400, help="Ask again for this long."),
     timeout_seconds: float = Option(3.0, min=0.1, max=60, help="Time limit of one request."),
@@ -196,9 +194,7 @@ def _reasons(body: bytes) -> str:
 
 
 def demo(
-    events: int | None = Option(
-        None, "--events", "-n", min=1, max=10_000_000, metavar="N", help="Stop after N events."
-    ),
+    events: int | None = Option(None, "--events", "-n", min=1, max=10_000_000, help="Stop after N events."),
     events_file: Path | None = Option(None, metavar="FILE", help="Serve these events (JSON lines) once."),
     metric: list[str] | None = Option(
         None, "--metric", "-m", metavar="NAME", help="Repeatable; default: coverage and relevance."

@@ -98,15 +98,11 @@ def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
 
 
 def incident(
-    incident_id: str | None = Argument(
-        None, metavar="[ID]", help="The incident, one of its alerts, or latest; default: list all."
-    ),
+    incident_id: str | None = Argument(None, metavar="[ID]", help="Its id, an alert's, or latest; else all."),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
-    rejudge: bool = Option(
-        False, "--rejudge", help="Also judge old answers again, for a new word: product, judge or both."
-    ),
+    rejudge: bool = Option(False, "--rejudge", help="Also judge old answers again: product, judge or both?"),
     as_json: bool = JSON,
 ) -> None:
     """Print an incident: what fell, the likely cause, examples, and what to do next.
