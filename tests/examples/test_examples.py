@@ -248,5 +248,4 @@ def test_a_reader_reads_records(with_extensions: Run, tmp_path: Path) -> None:
 
 def test_a_reader_that_is_missing_is_named(with_extensions: Run, tmp_path: Path) -> None:
     done = map_records(with_extensions, tmp_path, "acme_pip")
-    assert done.code == 2
-    assert "ingest.format: acme_pip is not in judgestream.readers; did you mean acme_pipe?" in done.err
+    done.fails("ingest.format: acme_pip is not in judgestream.readers; did you mean acme_pipe?")

@@ -35,6 +35,11 @@ class Ended:
     out: str
     err: str
 
+    def fails(self, *texts: str, code: int = 2) -> None:
+        assert self.code == code, self.err
+        for text in texts:
+            assert text in self.err
+
 
 def is_ours(name: str) -> bool:
     """Return whether judgestream reads an environment variable."""

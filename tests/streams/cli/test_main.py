@@ -113,8 +113,7 @@ async def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     partial.symlink_to("/dev/full")
     output = ("--overwrite", "-o", str(tmp_path / "out.jsonl"))
     ended = await judgestream("judge", str(events), "--metric", "coverage", *output)
-    assert ended.code == 1
-    assert f"error: cannot write {partial}: the disk is full" in ended.err
+    ended.fails(f"error: cannot write {partial}: the disk is full", code=1)
 
 
 def test_an_abort_leaves_a_stack() -> None:

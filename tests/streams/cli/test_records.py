@@ -124,8 +124,7 @@ def test_a_missing_topic_is_named_with_the_topics_that_exist(
     call: Sequence[str], at: Sequence[str], command: Command
 ) -> None:
     ended = command(*call, *at, "--topic", "nowhere", stdin=b"{}\n")
-    assert ended.code == 1
-    assert "there is no topic 'nowhere' at 127.0.0.1:" in ended.err
+    ended.fails("there is no topic 'nowhere' at 127.0.0.1:", code=1)
     assert ended.err.endswith("it has judge.tasks.relevance, qa.events, qa.scores\n")
 
 
@@ -153,8 +152,7 @@ def test_a_port_in_use_is_one_error(name: str, command: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         ended = command(name, "--port", port)
-    assert ended.code == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in ended.err
+    ended.fails(f"cannot listen on 127.0.0.1:{port}", code=1)
 
 
 async def test_the_offline_judge_answers_like_an_openai_server() -> None:

@@ -117,8 +117,7 @@ def test_scores_of_two_evaluators_are_not_compared(tmp_path: Path, compared: Com
     other = [scored(1000 + n, 1, labels={"version": "v8"}, fingerprint="f2") for n in range(10)]
     path = store_of(tmp_path, *results(400, 4, 4), *other)
     ended = compared(path)
-    assert ended.code == 2
-    assert "--evaluator must name one of the 2 that judged: f1 (judge-1), f2 (judge-1)" in ended.err
+    ended.fails("--evaluator must name one of the 2 that judged: f1 (judge-1), f2 (judge-1)")
     assert compared(path, "--evaluator", "f1", "--margin", "1").code == 0
 
 
@@ -147,9 +146,7 @@ def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
     told = json.loads(command(*call, "--json").out)
     assert told["people"]["mean"] == pytest.approx(2)
     _file(labels, [one | {"probability": 2} for one in rows])
-    refused = command(*call)
-    assert refused.code == 2
-    assert "line 1: probability must be above 0 and at most 1, got '2'" in refused.err
+    command(*call).fails("line 1: probability must be above 0 and at most 1, got '2'")
     _file(labels, [one | {"score": one["score"] == 3} for one in rows])
     passing = command(*call, "--random", "--pass-from", "4")
     assert "People would say true of 50% (" in passing.out

@@ -115,14 +115,8 @@ def test_show_masks_secrets(written: Callable[..., Path], command: Command) -> N
         assert shown["topics"]["events"] == "qa.events"
 
 
-def test_schema_is_a_json_schema_that_takes_the_example(command: Command) -> None:
-    ended = command("config", "schema")
-    assert ended.code == 0, ended.err
-    schema = json.loads(ended.out)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(yaml.safe_load(GOOD), schema)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"samplin": {}}, schema)
+def test_the_schema_is_printed(command: Command) -> None:
+    assert json.loads(command("config", "schema").out) == settings_schema()
 
 
 def test_check_shows_what_a_pack_sends(tmp_path: Path, good: Path, command: Command) -> None:
@@ -131,9 +125,7 @@ def test_check_shows_what_a_pack_sends(tmp_path: Path, good: Path, command: Comm
     settings = yaml.safe_load(good.read_text())
     settings["metrics"] = {"coverage": {}, "tone": {"prompt_pack": str(pack), "score_range": [1, 5]}}
     good.write_text(yaml.safe_dump(settings))
-    missing = command("config", "check", good)
-    assert missing.code == 2
-    assert "metrics.tone.prompt_pack" in missing.err
+    command("config", "check", good).fails("metrics.tone.prompt_pack")
     pack.write_text("## System\nRate {it}.\n\n## User\nA: {{ item.output_text }}\n", "utf-8")
     out = command("config", "check", good).out
     for text in ("coverage: about ", "estimated", "--- system, about ", "Rate {it}."):

@@ -65,18 +65,14 @@ def test_five_questions(tmp_path: Path, command: Command) -> None:
 
 
 def test_standard_input_that_ends_early_is_an_error(tmp_path: Path, command: Command) -> None:
-    ended = command("init", tmp_path, stdin=b"\n")
-    assert ended.code == 2
-    assert "add --yes for defaults" in ended.err
+    command("init", tmp_path, stdin=b"\n").fails("add --yes for defaults")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["settings.yaml", "compose.yaml", "events.jsonl", "cases.yaml"])
 def test_nothing_is_replaced(name: str, tmp_path: Path, command: Command) -> None:
     (tmp_path / name).write_text("mine")
-    ended = command("init", tmp_path, "--yes")
-    assert ended.code == 2
-    assert f"{tmp_path / name}: already exists, so nothing was written" in ended.err
+    command("init", tmp_path, "--yes").fails(f"{tmp_path / name}: already exists, so nothing was written")
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
 
 

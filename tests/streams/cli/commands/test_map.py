@@ -48,6 +48,4 @@ def test_a_record_that_cannot_be_read_says_why(tmp_path: Path, command: Command)
     file.write_text('{"event_id": "e"}\n{"event_id": "e", "question": "?", "answer": "!"}\n')
     assert "no event         question: is required" in command("map", file).out
     file.write_text("nonsense\n")
-    ended = command("map", file)
-    assert ended.code == 1
-    assert "none of 1 records could be read" in ended.err
+    command("map", file).fails("none of 1 records could be read", code=1)
