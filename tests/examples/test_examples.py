@@ -62,24 +62,22 @@ async def test_a_producer_of_five_lines() -> None:
     assert (await _verdict(outcome)).score == 5
 
 
-async def test_an_application_with_the_openai_sdk() -> None:
-    said, outcome = await _program(EXAMPLES / "openai_sdk" / "app.py", "The Eiffel Tower is in Paris.")
-    assert said.strip() == "The Eiffel Tower is in Paris."
+@pytest.mark.parametrize(
+    ("file", "reply", "metric"),
+    [
+        ("openai_sdk/app.py", "The Eiffel Tower is in Paris.", "answer_relevance"),
+        ("rag/app.py", "A full charge of the battery lasts 12 hours. Evidence: [Page 2]", "relevance"),
+    ],
+)
+async def test_an_application(file: str, reply: str, metric: str) -> None:
+    said, outcome = await _program(EXAMPLES / file, reply)
+    assert reply in said
     assert outcome.event is not None
-    assert outcome.event.question == "Where is the Eiffel Tower?"
+    assert (outcome.event.question[-1], outcome.event.answer) == ("?", reply)
     assert outcome.event.labels["model"] == "small-2"
-    assert outcome.metrics == ("answer_relevance",)
-    await _verdict(outcome)
-
-
-async def test_retrieval_with_pages() -> None:
-    reply = "A full charge of the battery lasts 12 hours. Evidence: [Page 2]"
-    _, outcome = await _program(EXAMPLES / "rag" / "app.py", reply)
-    assert outcome.event is not None
-    assert outcome.event.context is not None
-    assert "Page-2" in outcome.event.context
-    assert outcome.metrics == ("relevance",)
-    assert (await _verdict(outcome)).score == 5
+    assert outcome.metrics == (metric,)
+    verdict = await _verdict(outcome)
+    assert metric != "relevance" or verdict.score == 5
 
 
 @pytest.mark.tools
