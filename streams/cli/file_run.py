@@ -324,10 +324,8 @@ class FileRun(JudgeFile):
         if summary.invalid:
             yield f"{summary.invalid.total()} of {summary.lines} lines are not events"
         if summary.all_failed:
-            reasons = ", ".join(
-                f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3)
-            )
-            yield f"judging failed for all events ({reasons})"
+            whys = ", ".join(f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3))
+            yield f"judging failed for all events ({whys})"
         for name, least in self._thresholds:
             mean = next(one for one in summary.metrics if one.metric == name).scored.mean
             if mean is None or mean < least:

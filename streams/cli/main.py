@@ -69,6 +69,7 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
 for _panel, _rows in _COMMANDS.items():
     for _name, _command, _example in _rows:
         if isinstance(_command, typer.Typer):
+            _command.callback(invoke_without_command=True)(help_without_command)
             app.add_typer(_command, name=_name, rich_help_panel=_panel, epilog=f"Example: {_example}")
         else:
             app.command(_name, rich_help_panel=_panel, epilog=f"Example: {_example}")(_command)

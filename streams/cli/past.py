@@ -80,9 +80,7 @@ async def judge_past(
         again = f"continue with --resume {replay_id} and the same options"
         async with call.producer(rights) as producer:
             lines, ask = partial(_lines, plan), partial(agrees, yes=yes)
-            run = Replay(
-                plan, replay_id, begun, call.settings, producer=producer, lines=lines, tell=tell, agrees=ask
-            )
+            run = Replay(plan, replay_id, begun, call.settings, producer, lines, tell, ask)
             report = await run.run(stop)
     except SettingsError as error:
         if all(one.startswith("--") for one in error.problems):  # an option's

@@ -106,10 +106,8 @@ class RecordLines:
 
 def _event(value: bytes) -> str:
     event = QAEvent.model_validate_json(value)
-    event_id, question, answer = (
-        printable(text, MAX_TEXT_CHARS) for text in (event.event_id, event.question, event.answer)
-    )
-    return f"{event_id} {_labels(event.labels)}Q: {question} A: {answer}"
+    shown = [printable(text, MAX_TEXT_CHARS) for text in (event.event_id, event.question, event.answer)]
+    return f"{shown[0]} {_labels(event.labels)}Q: {shown[1]} A: {shown[2]}"
 
 
 def _task(value: bytes) -> str:

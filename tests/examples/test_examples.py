@@ -166,8 +166,7 @@ def write_settings(folder: Path, sink: dict[str, str]) -> None:
 
 def test_a_sink_takes_verdicts(with_extensions: Run, tmp_path: Path) -> None:
     write_settings(tmp_path, {"path": "verdicts.txt", "prefix": "> ", "key_env": "KEY"})
-    done = with_extensions(tmp_path, SINK)
-    assert done.code == 0, done.err
+    done = with_extensions(tmp_path, SINK).done()
     assert "DeliveryRefusedError('it failed')" in done.out
     for outcome in ("delivered", "refused", "skipped"):
         assert f"('lines', '{outcome}', 1)" in done.out
@@ -176,12 +175,10 @@ def test_a_sink_takes_verdicts(with_extensions: Run, tmp_path: Path) -> None:
 
 def test_a_metric_is_judged(with_extensions: Run, tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text(json.dumps({"metrics": {"acme_courtesy": {}}}))
-    done = with_extensions(tmp_path, METRIC)
-    assert done.code == 0, done.err
+    done = with_extensions(tmp_path, METRIC).done()
     assert done.out.splitlines() == ["scored 2 acme-courtesy-1", "unscored None acme-courtesy-1"]
     model = {"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}
-    checked = with_extensions(tmp_path, COMMAND, "config", "check", "settings.yaml", **model)
-    assert checked.code == 0, checked.err
+    with_extensions(tmp_path, COMMAND, "config", "check", "settings.yaml", **model).done()
 
 
 def test_a_metric_in_code_needs_no_endpoint(with_extensions: Run, tmp_path: Path) -> None:
@@ -189,8 +186,7 @@ def test_a_metric_in_code_needs_no_endpoint(with_extensions: Run, tmp_path: Path
     settings = {"metrics": {"acme_brevity": {}}, "sampling": {"default_rate": 0.1}}
     sink = {"lines": {"kind": "acme_file", "path": "verdicts.txt", "key_env": "KEY"}}
     (tmp_path / "settings.yaml").write_text(json.dumps(settings | {"sinks": sink}))
-    checked = with_extensions(tmp_path, COMMAND, "config", "check", "settings.yaml", KEY="k")
-    assert checked.code == 0, checked.err
+    checked = with_extensions(tmp_path, COMMAND, "config", "check", "settings.yaml", KEY="k").done()
     assert "acme_brevity: 100% of all events" in checked.out
     assert "none: code decides all metrics" in checked.out
     assert "lines, by a worker with --agents sink" in checked.out
@@ -235,8 +231,7 @@ def map_records(run_in: Run, folder: Path, form: str) -> Ended:
 
 
 def test_a_reader_reads_records(with_extensions: Run, tmp_path: Path) -> None:
-    done = map_records(with_extensions, tmp_path, "acme_pipe")
-    assert done.code == 0, done.err
+    done = map_records(with_extensions, tmp_path, "acme_pipe").done()
     first, second, third = map(json.loads, done.out.splitlines())
     assert (first["event"]["event_id"], first["event"]["answer"]) == ("e1", "So.")
     assert (first["metrics"], first["kept"]) == (["relevance"], True)

@@ -13,7 +13,7 @@ from typer import Argument, Exit, Option, Typer, echo
 
 from judge.text.printable import printable
 from streams.cli.options import JSON, require_one_of
-from streams.cli.running import BadUsageError, CommandError, emit, help_without_command, json_text
+from streams.cli.running import BadUsageError, CommandError, emit, json_text
 from streams.cli.session import log_to_stderr, runnable_settings, settings_for_command
 from streams.errors import SettingsError
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from streams.settings.tree import Settings
 
 app = Typer(help="Check, show and describe settings files.", rich_markup_mode=None, add_completion=False)
-app.callback(invoke_without_command=True)(help_without_command)
 FILE = Argument(..., metavar="FILE", help="The settings file (YAML).")
 
 
@@ -153,10 +152,10 @@ def _summary(settings: Settings) -> dict[str, Any]:
     topics, sampling, registry = settings.topics, settings.sampling, settings.ingest.registry
     others = "other" if sampling.rules else "all"
     most = "" if sampling.budget is None else "up to "
-    return {
+    summary = {
         "kafka": f"{settings.kafka.bootstrap_servers} ({settings.kafka.security.protocol}), "
         f"group {settings.kafka.group_id}",
-        **({} if registry is None else {"registry": registry.url}),
+        "registry": None if registry is None else registry.url,
         "topics": [
             f"{topics.events} -> {', '.join(topics.task_topic(name) for name in settings.metrics)}",
             f"-> {topics.scores}, {topics.dead_letters}, {topics.alerts}",
@@ -181,14 +180,11 @@ def _summary(settings: Settings) -> dict[str, Any]:
             for two in (metric.two_phase,)
         ],
         "judge": _endpoints(settings),
-        **(
-            {"sinks": f"{', '.join(settings.sinks)}, by a worker with --agents sink"}
-            if settings.sinks
-            else {}
-        ),
+        "sinks": f"{', '.join(settings.sinks)}, by a worker with --agents sink" if settings.sinks else None,
         "telemetry": f"http://{settings.telemetry.host}:{settings.telemetry.port}",
         "deprecated": list(settings.deprecated),
     }
+    return {name: value for name, value in summary.items() if value is not None}
 
 
 def _share(rate: float) -> str:

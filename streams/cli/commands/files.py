@@ -111,8 +111,8 @@ def map_(
         form = format_of(file, _TABLES.get(format_ or ""))
         as_table = form in _TABLES
         otlp = not as_table and is_otlp(content)
-        mapped = bool(settings.ingest.mapping)
-        records = whole_or_lines(content) if otlp else _rows(file, content, form, names, mapped=mapped)
+        columns = None if settings.ingest.mapping else names
+        records = whole_or_lines(content) if otlp else _rows(file, content, form, columns)
     else:
         records, unread = call.run(lambda _: _newest(call, str(topic), number or 10))
         otlp = is_otlp(next((record.value for record in records if record.value), b""))
@@ -141,15 +141,13 @@ def _content(file: Path) -> bytes:
     return content
 
 
-def _rows(
-    file: Path, content: bytes, form: Format, names: Mapping[str, str], *, mapped: bool
-) -> list[Record]:
+def _rows(file: Path, content: bytes, form: Format, columns: Mapping[str, str] | None) -> list[Record]:
     from streams.batch.sources import read_lines
     from streams.kafka.record import Record
 
     if form not in _TABLES:
         form = "json" if content.lstrip()[:1] == b"[" else "jsonl"
-    lines = read_lines(BytesIO(content), form, str(file), None if mapped else names)
+    lines = read_lines(BytesIO(content), form, str(file), columns)
     if form not in _TABLES:
         return [Record(value=line.value) for line in lines]
     # As `judge` does, a row without an id gets that of its line.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typer import Argument, Option, Typer
 
 from streams.cli.options import BROKERS, CONFIG, JSON, METRIC, ONLY_METRIC, RATE, STORE, YES
-from streams.cli.running import BadUsageError, help_without_command
+from streams.cli.running import BadUsageError
 from streams.cli.session import session
 
 
@@ -99,7 +99,6 @@ def _moment(option: str, text: str | None) -> datetime | None:
 
 
 anchors_app = Typer(name="anchors", help="Find shifts of the judge itself on frozen answers.")
-anchors_app.callback(invoke_without_command=True)(help_without_command)
 
 
 @anchors_app.command(epilog="Example: judgestream anchors add --metric coverage --config settings.yaml")

@@ -12,12 +12,11 @@ from urllib.parse import urlencode
 from typer import Argument, Option, Typer, echo
 
 from streams.cli.options import BROKERS, CONFIG, JSON_LINES, ONLY_METRIC, STORE
-from streams.cli.running import BadUsageError, CommandError, emit_each, help_without_command
+from streams.cli.running import BadUsageError, CommandError, emit_each
 from streams.cli.session import Session, opened, session
 from streams.errors import BadFilterError
 
 labels_app = Typer(name="labels", help="Export and import human labels.")
-labels_app.callback(invoke_without_command=True)(help_without_command)
 
 
 def review(

@@ -79,13 +79,13 @@ def broker(
 
     topics = dict(_topic(text) for text in topic or ())
 
-    def shown(server: Any) -> tuple[Any, str]:
+    def shown(server: EmbeddedBroker) -> tuple[Any, str]:
         servers = server.bootstrap_servers
         line = f"embedded Kafka broker at {servers} (in memory, loopback only)"
         return {"bootstrap_servers": servers, "topics": topics}, line
 
     try:
-        _serve(lambda: EmbeddedBroker(port=port, topics=topics), port, shown, as_json=as_json)
+        _serve(EmbeddedBroker(port=port, topics=topics), port, shown, as_json=as_json)
     except (EmbeddedBrokerError, ValueError) as error:
         raise BadUsageError(str(error)) from error
 
@@ -101,11 +101,11 @@ def offline_judge(
     """
     from judge.offline.server import OfflineJudge
 
-    def shown(server: Any) -> tuple[Any, str]:
+    def shown(server: OfflineJudge) -> tuple[Any, str]:
         line = f"offline judge at {server.base_url}, model {server.model} (rules, no language model)"
         return {"base_url": server.base_url, "model": server.model}, line
 
-    _serve(lambda: OfflineJudge(port=port, latency_seconds=latency_seconds), port, shown, as_json=as_json)
+    _serve(OfflineJudge(port=port, latency_seconds=latency_seconds), port, shown, as_json=as_json)
 
 
 def _topic(text: str) -> tuple[str, int]:
@@ -116,14 +116,11 @@ def _topic(text: str) -> tuple[str, int]:
     return name, int(count)
 
 
-def _serve(
-    build: Callable[[], Any], port: int, shown: Callable[[Any], tuple[Any, str]], *, as_json: bool
-) -> None:
-
+def _serve(server: Any, port: int, shown: Callable[[Any], tuple[Any, str]], *, as_json: bool) -> None:
     async def serve(stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             try:
-                server = await stack.enter_async_context(build())
+                await stack.enter_async_context(server)
             except OSError as error:
                 why = f"{error.strerror or error}; choose another --port, or 0 for a free one"
                 raise CommandError(f"cannot listen on 127.0.0.1:{port}: {why}") from error

@@ -35,6 +35,10 @@ class Ended:
     out: str
     err: str
 
+    def done(self) -> Ended:
+        assert self.code == 0, self
+        return self
+
     def fails(self, *texts: str, code: int = 2) -> None:
         assert self.code == code, self.err
         for text in texts:

@@ -60,8 +60,7 @@ def test_originals_are_sent_again_as_they_were(command: Command) -> None:
         call = ("replay", "--dead-letters", "--bootstrap-servers", servers)
         asked = command(*call)
         asked.fails("1 records of qa.events, set aside as unroutable", "Send 2 records again? add --yes")
-        sent = command(*call, "--yes", "--json")
-        assert sent.code == 0, sent.err
+        sent = command(*call, "--yes", "--json").done()
         assert json.loads(sent.out) == {
             "found": 2,
             "sent": 2,
