@@ -56,6 +56,8 @@ HEAD_START: Final = 60
 MAX_RECORD_BYTES: Final = 15 * 1024 * 1024
 Display = Callable[[View], None]
 End = Literal["interrupted", "limit"]
+Ending = tuple[Mapping[str, Any], End | None]
+"""The summary, and what ended the demo early: a signal or its limit on spending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +100,6 @@ class DemoPlan:
         if not self.counts_cost:
             cost += "no price is known, so cost is not counted; "
         return f"{cost}stops at {self.limit}; at most {self.rate:g} events/s"
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The summary, and what ended the demo early: a signal or its limit on spending."""
-
-    values: Mapping[str, Any]
-    early: End | None
 
 
 async def run_demo(plan: DemoPlan, display: Display, stop: asyncio.Event) -> Ending:
@@ -188,7 +182,7 @@ class _Demo:
         await incidents.settle(FINISH_SECONDS / 4 if early == "interrupted" else CAUSE_SECONDS)
         self._view.seconds = time.monotonic() - self._plan.started
         values = summary(self._view, self._accounts.balance(self._skipped()), self._sent / 2)
-        return Ending({**values, "limit": self._plan.limit if early == "limit" else None}, early)
+        return {**values, "limit": self._plan.limit if early == "limit" else None}, early
 
     async def _feed(self, producer: Any) -> None:
         """Send all records; return when the broker has acknowledged each."""

@@ -194,13 +194,12 @@ async def test_the_budget_ends_the_demo_with_a_summary(monkeypatch: pytest.Monke
             events=None, lines=None, endpoint=endpoint, judge_latency_seconds=0,
             started=time.monotonic(), max_usd=0.05,
         )  # fmt: skip
-        ending = await run_demo(plan, PlainDisplay(shown.append), asyncio.Event())
-    assert ending.early == "limit"
-    assert ending.values["limit"] == "$0.05 (--max-usd)"
+        values, early = await run_demo(plan, PlainDisplay(shown.append), asyncio.Event())
+    assert (early, values["limit"]) == ("limit", "$0.05 (--max-usd)")
     assert "stops at $0.05 (--max-usd)" in shown[0]
-    assert ending.values["cost_usd"] is not None
+    assert values["cost_usd"] is not None
     # Verdicts that begin together may each take two repair turns: three calls where one was reckoned with.
-    assert 0.04 < ending.values["cost_usd"] < 3 * 0.05 + 0.033
+    assert 0.04 < values["cost_usd"] < 3 * 0.05 + 0.033
 
 
 async def test_a_judge_that_hangs_does_not_hold_up_the_end() -> None:

@@ -235,13 +235,13 @@ def demo(
         with _display(as_json=as_json) as display:
             return await run_demo(plan, display, stop)
 
-    ending = run_until_stopped(run)
-    emit(ending.values, summary_lines(ending.values, complete=ending.early is None), as_json=as_json)
-    if ending.early == "limit":
-        tell(f"the demo stopped at its limit: {ending.values['limit']}")
-    elif events is not None and ending.early is not None:
+    values, early = run_until_stopped(run)
+    emit(values, summary_lines(values, complete=early is None), as_json=as_json)
+    if early == "limit":
+        tell(f"the demo stopped at its limit: {values['limit']}")
+    elif events is not None and early is not None:
         raise Exit(130)
-    elif events is not None and not ending.values["identity_holds"]:
+    elif events is not None and not values["identity_holds"]:
         raise CommandError("some events are unaccounted for: the summary's numbers do not add up")
 
 
