@@ -13,7 +13,7 @@ from typer import Argument, Option, Typer, echo
 
 from streams.cli.options import BROKERS, CONFIG, JSON_LINES, ONLY_METRIC, STORE
 from streams.cli.running import BadUsageError, CommandError, emit_each
-from streams.cli.session import Session, opened, session
+from streams.cli.session import opened, session
 from streams.errors import BadFilterError
 
 labels_app = Typer(name="labels", help="Export and import human labels.")
@@ -34,39 +34,32 @@ def review(
     Labels are written to the topic qa.labels, which every store reads. An address that others can reach
     requires review.basic_auth, a login separate from the one for reading.
     """
-    call = session(config, bootstrap_servers, store)
-    call.log_as_worker()
-    call.require_store("or name it with --store")
-    page = "/review" if incident is None else f"/review?{urlencode({'incident': incident, 'size': size})}"
-    call.run(lambda stop: _serve(call, (host, port), who, stop, page=page))
-
-
-async def _serve(
-    call: Session, address: tuple[str, int], who: str | None, stop: asyncio.Event, *, page: str
-) -> None:
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
     from streams.web.port import BasicAuth, Port, server_tls
 
-    settings = call.settings
-    login, tls = settings.review.basic_auth, settings.telemetry.tls
-    listening = Port(
-        setting="--port",
-        host=address[0],
-        port=address[1],
-        auth=None if login is None else BasicAuth(login, os.environ, "review"),
-        tls=None if tls is None else server_tls(tls),
-    )
-    if not listening.guarded:
-        raise BadUsageError(
-            f"--host: {address[0]} can be reached by others; set review.basic_auth, or listen on 127.0.0.1"
-        )
-    name = who or (getpass.getuser() if login is None else login.username)
-    async with call.sending(settings.topics.labels) as send:
-        explorer = open_explorer(settings)
-        taking = Review(explorer=explorer, publish=lambda label: send(label, label.event_id), who=name)
-        line = f"review: {{}}{page} (labels by {name}; stop with Ctrl-C)"
-        await call.serve(listening, (explorer, taking), stop, line)
+    call = session(config, bootstrap_servers, store)
+    call.log_as_worker()
+    call.require_store("or name it with --store")
+    page = "/review" if incident is None else f"/review?{urlencode({'incident': incident, 'size': size})}"
+
+    async def serve(stop: asyncio.Event) -> None:
+        settings = call.settings
+        login, tls = settings.review.basic_auth, settings.telemetry.tls
+        auth = None if login is None else BasicAuth(login, os.environ, "review")
+        context = None if tls is None else server_tls(tls)
+        listening = Port(setting="--port", host=host, port=port, auth=auth, tls=context)
+        if not listening.guarded:
+            remedy = "set review.basic_auth, or listen on 127.0.0.1"
+            raise BadUsageError(f"--host: {host} can be reached by others; {remedy}")
+        name = who or (getpass.getuser() if login is None else login.username)
+        async with call.sending(settings.topics.labels) as send:
+            explorer = open_explorer(settings)
+            taking = Review(explorer=explorer, publish=lambda label: send(label, label.event_id), who=name)
+            line = f"review: {{}}{page} (labels by {name}; stop with Ctrl-C)"
+            await call.serve(listening, (explorer, taking), stop, line)
+
+    call.run(serve)
 
 
 @labels_app.command("import")

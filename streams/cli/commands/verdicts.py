@@ -214,31 +214,30 @@ def explore(
     Read only, until Ctrl-C. Listens on telemetry.host (127.0.0.1 by default) with its password and TLS. An
     address that others can reach requires a password or a client certificate.
     """
-    call = session(config, store=store)
-    call.log_as_worker()
-    call.run(lambda stop: _explore(call, port, stop, follow=follow))
-
-
-async def _explore(call: Session, port: int, stop: asyncio.Event, *, follow: bool) -> None:
     from streams.store.agent import StoreAgent
     from streams.store.views.explorer import open_explorer
     from streams.web.port import Port, open_access
 
-    settings = call.settings
-    auth, tls = open_access(settings.telemetry)
-    listening = Port(setting="--port", host=settings.telemetry.host, port=port, auth=auth, tls=tls)
-    if not listening.guarded:
-        raise BadUsageError(
-            f"telemetry.host: {settings.telemetry.host} can be reached by others, who could read answers; "
-            "set telemetry.basic_auth, or telemetry.tls with client_ca_file, or listen on 127.0.0.1"
-        )
-    if not follow:
-        call.require_store("name it with --store, or use --follow")
-    async with AsyncExitStack() as stack:
-        if follow:
-            stack.push_async_callback(cancel, asyncio.create_task(StoreAgent(settings).run()))
-        line = "answers: {}/explore (stop with Ctrl-C)"
-        await call.serve(listening, [open_explorer(settings)], stop, line)
+    call = session(config, store=store)
+    call.log_as_worker()
+
+    async def serve(stop: asyncio.Event) -> None:
+        settings, host = call.settings, call.settings.telemetry.host
+        auth, tls = open_access(settings.telemetry)
+        listening = Port(setting="--port", host=host, port=port, auth=auth, tls=tls)
+        if not listening.guarded:
+            what = f"telemetry.host: {host} can be reached by others, who could read answers"
+            remedy = "set telemetry.basic_auth, or telemetry.tls with client_ca_file, or listen on 127.0.0.1"
+            raise BadUsageError(f"{what}; {remedy}")
+        if not follow:
+            call.require_store("name it with --store, or use --follow")
+        async with AsyncExitStack() as stack:
+            if follow:
+                stack.push_async_callback(cancel, asyncio.create_task(StoreAgent(settings).run()))
+            line = "answers: {}/explore (stop with Ctrl-C)"
+            await call.serve(listening, [open_explorer(settings)], stop, line)
+
+    call.run(serve)
 
 
 def export(
