@@ -225,38 +225,28 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
 
 
-def settings_for_command(path: Path | None, overrides: dict[str, str] | None = None) -> Settings:
-    try:
-        return _load(path, overrides)
-    except SettingsError as error:
-        raise bad_settings(error, path) from error
+def settings_for_command(
+    path: Path | None, overrides: dict[str, str] | None = None, *, runnable: bool = False
+) -> Settings:
+    """Load settings; `runnable` also checks, without the network, that a worker would start with them."""
+    from streams.settings.load import load_settings
 
-
-def runnable_settings(path: Path) -> Settings:
-    """Load settings and check, without the network, that a worker would start with them."""
+    if path is not None and (folder := str(path.parent.resolve())) not in sys.path:
+        sys.path.append(folder)  # the module of a metric in Python may be beside the settings file
     try:
-        settings = _load(path)
-        problems = _obstacles(settings)
+        settings = load_settings(path, environment() | (overrides or {}))
+        problems = _obstacles(settings) if runnable else []
     except SettingsError as error:
-        further = [] if error.rest is None else error.rest.own(_obstacles(error.rest.settings))
-        problems = [*error.problems, *further]
+        rest = error.rest if runnable else None
+        problems = [*error.problems, *(() if rest is None else rest.own(_obstacles(rest.settings)))]
     if problems:
         every = SettingsError(problems)
         raise bad_settings(every, path) from every
     return settings
 
 
-def _load(path: Path | None, overrides: dict[str, str] | None = None) -> Settings:
-    from streams.settings.load import load_settings
-
-    if path is not None and (folder := str(path.parent.resolve())) not in sys.path:
-        sys.path.append(folder)  # the module of a metric in Python may be beside the settings file
-    return load_settings(path, environment() | (overrides or {}))
-
-
 def _obstacles(settings: Settings) -> list[str]:
     from judge.chat import OFFLINE_MODEL
-    from streams.errors import SettingsError
     from streams.intake.reader import open_reader
     from streams.judging.endpoints import check_prices, judge_endpoints
     from streams.judging.metrics import beyond_offline_rules, build_metrics

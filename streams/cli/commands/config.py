@@ -14,7 +14,7 @@ from typer import Argument, Exit, Option, Typer, echo
 from judge.text.printable import printable
 from streams.cli.options import JSON, require_one_of
 from streams.cli.running import BadUsageError, CommandError, emit, json_text
-from streams.cli.session import log_to_stderr, runnable_settings, settings_for_command
+from streams.cli.session import log_to_stderr, settings_for_command
 from streams.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
 
     log_to_stderr("warning")  # a pack's warnings
     try:
-        settings = runnable_settings(file)
+        settings = settings_for_command(file, runnable=True)
     except BadUsageError as error:
         if as_json and isinstance(error.__cause__, SettingsError):
             echo(json_text({"ok": False, "problems": error.__cause__.problems}))

@@ -19,14 +19,7 @@ from typer import Exit, Option, echo
 
 from streams.cli.options import AGENTS, JSON, REQUIRED_CONFIG, chosen, require_one_of
 from streams.cli.running import BadUsageError, CommandError, emit, run_until_stopped, tell
-from streams.cli.session import (
-    Session,
-    log_to_stderr,
-    opened,
-    runnable_settings,
-    settings_for_command,
-    warn_of_deprecated,
-)
+from streams.cli.session import Session, log_to_stderr, opened, settings_for_command, warn_of_deprecated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +48,7 @@ def worker(config: Path = REQUIRED_CONFIG, agents: str = AGENTS) -> None:
     gc.enable()
     names = chosen("--agents", agents.split(","), ALL_AGENTS)
     log_to_stderr("error")  # packs' warnings are logged later
-    judges = {"intake", "judge"} & set(names)
-    settings = runnable_settings(config) if judges else settings_for_command(config)
+    settings = settings_for_command(config, runnable="intake" in names or "judge" in names)
     call = Session(settings, config)
     call.log_as_worker()
     warn_of_deprecated(settings)
