@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -125,13 +125,11 @@ class StoreReader:
 
     path: Path
     longest_seconds: float = field(default=LONGEST_QUERY_SECONDS, kw_only=True)
-    on_damage: Callable[[], None] = field(default=lambda: None, kw_only=True)
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """Open a consistent snapshot for queries by one thread."""
         if not self.path.is_file():
-            self.on_damage()
             remedy = "run a worker with --agents store, or judgestream explore --follow"
             raise StoreMissingError(f"there is no store at {self.path}; {remedy}")
         try:
@@ -150,7 +148,4 @@ class StoreReader:
                 connection.execute("BEGIN")
                 yield connection
         except sqlite3.Error as error:
-            found = store_error(error, self.path)
-            if type(found) in {StoreError, StoreDamagedError}:
-                self.on_damage()
-            raise found from error
+            raise store_error(error, self.path) from error

@@ -178,15 +178,11 @@ class Worker:
     def explorer(self) -> Explorer | None:
         if "store" not in self.agents:
             return None
-        from streams.store.views.explorer import open_explorer  # noqa: PLC0415 - few workers have it
+        from streams.store.views.explorer import Explorer  # noqa: PLC0415 - few workers have it
 
-        explorer = open_explorer(self.settings, on_damage=self._suspect_store)
+        explorer = Explorer(self.settings)
         self.metrics.watch_series("judgestream_release", explorer.gauges)
         return explorer
-
-    def _suspect_store(self) -> None:
-        if self.store is not None:
-            self.store.suspect()
 
     def consumer(self) -> Consumer | None:
         consumer: Consumer | None = self.app._consumer  # noqa: SLF001 - the property would create one

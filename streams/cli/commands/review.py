@@ -34,7 +34,7 @@ def review(
     Labels are written to the topic qa.labels, which every store reads. An address that others can reach
     requires review.basic_auth, a login separate from the one for reading.
     """
-    from streams.store.views.explorer import open_explorer
+    from streams.store.views.explorer import Explorer
     from streams.store.views.review import Review
     from streams.web.port import BasicAuth, Port, server_tls
 
@@ -54,7 +54,7 @@ def review(
             raise BadUsageError(f"--host: {host} can be reached by others; {remedy}")
         name = who or (getpass.getuser() if login is None else login.username)
         async with call.sending(settings.topics.labels) as send:
-            explorer = open_explorer(settings)
+            explorer = Explorer(settings)
             taking = Review(explorer=explorer, publish=lambda label: send(label, label.event_id), who=name)
             line = f"review: {{}}{page} (labels by {name}; stop with Ctrl-C)"
             await call.serve(listening, (explorer, taking), stop, line)

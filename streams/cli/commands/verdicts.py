@@ -215,7 +215,7 @@ def explore(
     address that others can reach requires a password or a client certificate.
     """
     from streams.store.agent import StoreAgent
-    from streams.store.views.explorer import open_explorer
+    from streams.store.views.explorer import Explorer
     from streams.web.port import Port, open_access
 
     call = session(config, store=store)
@@ -235,7 +235,7 @@ def explore(
             if follow:
                 stack.push_async_callback(cancel, asyncio.create_task(StoreAgent(settings).run()))
             line = "answers: {}/explore (stop with Ctrl-C)"
-            await call.serve(listening, [open_explorer(settings)], stop, line)
+            await call.serve(listening, [Explorer(settings)], stop, line)
 
     call.run(serve)
 

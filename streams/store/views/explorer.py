@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -21,7 +21,7 @@ from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader
 from streams.store.gate import ANSWERS, Verdict, look
 from streams.store.query import Filter, parse
-from streams.store.verdicts import Links, line_of, verdict_of
+from streams.store.verdicts import line_of, verdict_of
 from streams.store.views.calibration import calibrations
 from streams.store.views.incidents import Incident, find, known_incidents, summary_of
 from streams.store.views.labels import Scales
@@ -53,16 +53,15 @@ Answer = Callable[[Snapshot, web.Request], Any]
 T = TypeVar("T")
 
 
-@dataclass(kw_only=True)
 class Explorer:
-    reader: StoreReader
-    scales: Scales
-    rising: Collection[str] = ()
-    links: Links
-    product_labels: Collection[str] = ()
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        scales: Scales | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.scales: Scales = build_metrics(settings) if scales is None else scales
+        self.now, self._settings = now, settings
         self._ranges = {name: metric.score_range for name, metric in self.scales.items()}
         self._compared: OrderedDict[tuple[str, ...], tuple[datetime, Verdict]] = OrderedDict()
         self._at_once = asyncio.Semaphore(AT_ONCE)
@@ -104,7 +103,7 @@ class Explorer:
 
     async def read(self, read: Callable[[Snapshot], T]) -> T:
         def reading() -> T:
-            with self.reader.snapshot() as snapshot:
+            with StoreReader(self._settings.store.path).snapshot() as snapshot:
                 return read(snapshot)
 
         async with self._at_once:
@@ -142,7 +141,7 @@ class Explorer:
         rows = verdicts.of_event(snapshot, found["event_id"])
         others = [line_of(row) for row in rows if row["result_id"] != found["result_id"]]
         metrics = {found["metric"], *(row["metric"] for row in others)}
-        return verdict_of(found, self.links) | {
+        return verdict_of(found, self._settings) | {
             "range": self._range(snapshot, found["metric"]),
             "ranges": {metric: self._range(snapshot, metric) for metric in metrics},
             "others": others,
@@ -153,14 +152,14 @@ class Explorer:
 
     def _labels(self, snapshot: Snapshot, request: web.Request) -> Any:
         scale = partial(self._range, snapshot)
-        return charts.by_label(snapshot, self.wanted(request), scale, self.product_labels)
+        return charts.by_label(snapshot, self.wanted(request), scale, self._settings.store.product_labels)
 
     def _compare(self, snapshot: Snapshot, request: web.Request) -> Any:
         require = request.query.get("require", "")
         if require not in ("", *ANSWERS):
             raise BadFilterError(f"require must be one of {', '.join(ANSWERS)}, got {require[:40]!r}")
-        now = self.now()
-        found = look(nullcontext(snapshot), request.query, ranges=self._ranges, rising=self.rising, now=now)
+        now, rising = self.now(), rising_metrics(self._settings)
+        found = look(nullcontext(snapshot), request.query, ranges=self._ranges, rising=rising, now=now)
         key = (found.metric, found.label, *found.values)
         self._compared[key] = now, found
         self._compared.move_to_end(key)
@@ -200,7 +199,8 @@ class Explorer:
         key = (len(incident.alert_ids), age)
         known = self._reports.get(incident.incident_id)
         if known is None or known[0] != key:
-            report = report_on(snapshot, incident, ranges=self._ranges, product_labels=self.product_labels)
+            labels = self._settings.store.product_labels
+            report = report_on(snapshot, incident, ranges=self._ranges, product_labels=labels)
             known = self._reports[incident.incident_id] = key, report
         return known[1]
 
@@ -231,14 +231,3 @@ def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
 
 def rising_metrics(settings: Settings) -> frozenset[str]:
     return frozenset(name for name, metric in settings.metrics.items() if metric.rises)
-
-
-def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda: None) -> Explorer:
-    kept = settings.store
-    return Explorer(
-        reader=StoreReader(kept.path, on_damage=on_damage),
-        scales=build_metrics(settings),
-        rising=rising_metrics(settings),
-        product_labels=kept.product_labels,
-        links=Links(kept.trace_url, kept.record_url, settings.topics.scores),
-    )

@@ -15,13 +15,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from streams.embedded.broker import EmbeddedBroker
-from streams.errors import StoreDamagedError, StoreFullError
+from streams.errors import StoreFullError
 from streams.kafka import reader
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
 from streams.store import agent as agent_module
 from streams.store.agent import StoreAgent, StoreWriter
-from streams.store.database import StoreReader
 from tests.integration.deadlines import until
 from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, result_record, task_record
@@ -141,18 +140,6 @@ async def test_damage_is_noticed_and_mended(
 
 def _copied(path: Path) -> bool:
     return path.with_name(path.name + "-wal").stat().st_size == 0
-
-
-async def test_a_reader_that_fails_has_the_file_checked(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite3"
-    async with _filled(path, _records(0, 400), 400) as (agent, _):
-        await until(lambda: _copied(path), "an empty log")
-        _garble(path, 0)
-        reader = StoreReader(path, on_damage=agent.suspect)
-        with pytest.raises(StoreDamagedError), reader.snapshot() as snapshot:
-            snapshot.execute("SELECT * FROM results")
-        await until(lambda: agent.verdicts == 800, "the store rebuilt")
-        await until(lambda: _count(path) == 400, "all verdicts")
 
 
 async def test_a_clock_that_jumps_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from streams.batch.comparison import label_rows
 from streams.errors import BadFilterError, SettingsError
 from streams.store import query
 from streams.store.records import TextsKept, text_row, unpacked
-from streams.store.verdicts import EvidenceItem, Links, items_of, pieces
+from streams.store.verdicts import EvidenceItem, items_of, links_of, pieces
 from streams.store.views.incidents import LATEST, find, group, summary_of
 from streams.store.views.labels import read_labels
 from tests.streams.results import scored, task_of
@@ -67,7 +67,7 @@ def matches(_: StoreFile, limit: int, *words: str) -> list[int]:
 def links(_: StoreFile, trace_id: str | None) -> Any:
     source = {"topic": "t/1", "partition": 0, "offset": 1}
     result = {"trace_id": trace_id, "span_id": None, "source": source}
-    return Links(serving.TRACES, serving.RECORDS, "qa.scores").of(result, {"partition": 0, "offset": 7})
+    return links_of(result, {"partition": 0, "offset": 7}, serving.settings_of(Path("s")))
 
 
 def cut(_: StoreFile, text: str, *spans: tuple[str, int, int]) -> Any:

@@ -12,9 +12,8 @@ from typing import Any, Final
 from aiohttp import ClientSession
 
 from schemas import Alert, Label, Selection
+from streams.settings.tree import Settings
 from streams.store import verdicts
-from streams.store.database import StoreReader
-from streams.store.verdicts import Links
 from streams.store.views.explorer import Explorer
 from streams.store.views.labels import label_of, parse_score
 from streams.store.views.review import Review
@@ -36,14 +35,13 @@ TRACES = "https://traces.example/t/{trace_id}?s={span_id}"
 RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
 
 
+def settings_of(path: Path) -> Settings:
+    kept = {"path": path, "trace_url": TRACES, "record_url": RECORDS, "product_labels": ["prompt_version"]}
+    return Settings.model_validate({"store": kept})
+
+
 def explorer_of(path: Path) -> Explorer:
-    return Explorer(
-        reader=StoreReader(path),
-        scales=SCALES,
-        links=Links(TRACES, RECORDS, "qa.scores"),
-        product_labels=("prompt_version",),
-        now=lambda: NOW,
-    )
+    return Explorer(settings_of(path), SCALES, lambda: NOW)
 
 
 @asynccontextmanager
