@@ -92,40 +92,39 @@ def variance_of(sums: WeightedSums, width: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """The answers with a label's value, those with other values, and all."""
+class Value(Part):
+    """The answers with a label's value, beside all."""
 
     name: str
     value: str
-    part: Part
     whole: Part
     sides: Sequence[Mapping[str, WeightedSums]]
     """Before and after, all answers by value."""
 
     @property
     def rest(self) -> Part:
+        """The answers with other values."""
         # Adds up all other values: only for those with enough answers, as a label may have one per answer.
         was, now = (
             WeightedSums.merged(sums for value, sums in side.items() if value != self.value)
             for side in self.sides
         )
-        return Part(was, now, self.whole.width)
+        return Part(was, now, self.width)
 
     @property
     def shares(self) -> tuple[float, float]:
         """Its shares of the traffic before and after, 0 to 1."""
-        part, whole = self.part, self.whole
-        before, after = part.before.weight, part.after.weight
-        return before / (whole.before.weight or 1.0), after / (whole.after.weight or 1.0)
+        before, after = self.whole.before.weight or 1.0, self.whole.after.weight or 1.0
+        return self.before.weight / before, self.after.weight / after
 
     @property
     def rolled_out(self) -> bool:
         """Whether it is new or took over, and did not get worse itself."""
         # The start of a fall is an estimate, so some of its answers may be before.
         share_before, share_after = self.shares
-        if self.part.before.effective_count < FEWEST or share_before < NEW_SHARE * share_after:
+        if self.before.effective_count < FEWEST or share_before < NEW_SHARE * share_after:
             return share_after > share_before
-        return share_after - share_before >= TAKEN_OVER and self.part.fall <= LEFT_OVER * self.part.error
+        return share_after - share_before >= TAKEN_OVER and not self.fell
 
     @property
     def mixed(self) -> float:
@@ -133,42 +132,42 @@ class Value:
         share_before, share_after = self.shares
         own, whole = (
             [sums.mean for sums in (part.before, part.after) if sums.mean is not None]
-            for part in (self.part, self.whole)
+            for part in (self, self.whole)
         )
         return (share_before - share_after) * (fmean(own) - fmean(whole)) if own and whole else 0.0
 
     def cause(self, kind: Kind, contribution: float, error: float) -> Cause:
-        before, after, where = self.part.before.mean, self.part.after.mean, ((self.name, self.value),)
-        return Cause(kind, contribution, error, before, after, *self.shares, where=where)
+        where = ((self.name, self.value),)
+        return Cause(kind, contribution, error, self.before.mean, self.after.mean, *self.shares, where=where)
 
 
 def _values(name: str, before: Answers, after: Answers, width: float) -> list[Value]:
+    """Return the values of a label; an empty name has one value, all answers."""
     sides = [_by_value(name, answers) for answers in (before, after)]
-    values = sorted({*sides[0], *sides[1]})
-
-    def part(some: Collection[str]) -> Part:
-        was, now = (WeightedSums.merged([side[one] for one in some if one in side]) for side in sides)
-        return Part(was, now, width)
-
-    whole = part(values)
-    return [Value(name, one, part([one]), whole, sides) for one in values]
+    whole = Part(*(WeightedSums.merged(some for _, some in sorted(side.items())) for side in sides), width)
+    none = WeightedSums()
+    return [
+        Value(*(side.get(one, none) for side in sides), width, name, one, whole, sides)
+        for one in sorted({*sides[0], *sides[1]})
+    ]
 
 
 def _mix_error(values: Sequence[Value]) -> float:
     """Return the standard error of the mix, from the chance in the values' shares."""
-    square = 0.0
-    for side in ("before", "after"):
-        whole: WeightedSums = getattr(values[0].whole, side)
-        parts: list[WeightedSums] = [getattr(one.part, side) for one in values]
-        spread = sum(sums.weight * ((sums.mean or 0.0) - (whole.mean or 0.0)) ** 2 for sums in parts)
-        square += spread / max(whole.weight, 1e-9) / max(whole.effective_count, 1.0)
+    square, whole = 0.0, values[0].whole
+    for all_sums, parts in (
+        (whole.before, [one.before for one in values]),
+        (whole.after, [one.after for one in values]),
+    ):
+        spread = sum(sums.weight * ((sums.mean or 0.0) - (all_sums.mean or 0.0)) ** 2 for sums in parts)
+        square += spread / max(all_sums.weight, 1e-9) / max(all_sums.effective_count, 1.0)
     return sqrt(square)
 
 
 def _by_value(name: str, answers: Iterable[JudgedAnswer]) -> dict[str, WeightedSums]:
     by_value: defaultdict[str, Counter[tuple[float, float]]] = defaultdict(Counter)
     for answer in answers:
-        by_value[answer.labels.get(name, "") if name else ""][answer.score, answer.probability] += 1
+        by_value[answer.labels.get(name, "")][answer.score, answer.probability] += 1
     return {value: WeightedSums.of_counted(scores) for value, scores in by_value.items()}
 
 
@@ -266,8 +265,8 @@ class _Search:
     products: Collection[str]
 
     def part(self, before: Answers, after: Answers) -> Part:
-        was, now = (WeightedSums.merged(_by_value("", some).values()) for some in (before, after))
-        return Part(was, now, self.width)
+        sides = (WeightedSums.merged(_by_value("", some).values()) for some in (before, after))
+        return Part(*sides, self.width)
 
     def tables(self, names: Iterable[str], before: Answers, after: Answers) -> list[list[Value]]:
         return [_values(name, before, after, self.width) for name in names]
@@ -347,19 +346,15 @@ class _Search:
 
     def _candidate(self, one: Value) -> tuple[bool, float, Cause] | None:
         """Return whether a value is a new product, how far it fell beyond the rest, and the cause."""
-        part = one.part
-        if part.after.effective_count < FEWEST:
+        if one.after.effective_count < FEWEST:
             return None
         if one.name in self.products and one.rolled_out:
             return _rolled_out(one)
-        if part.before.effective_count < FEWEST:
+        if one.before.effective_count < FEWEST or not (rest := one.rest).known:
             return None  # nothing to compare it with
-        rest = one.rest
-        if not rest.known:
-            return None
-        distance = (part.fall - rest.fall) / sqrt(part.error**2 + rest.error**2)
+        distance = (one.fall - rest.fall) / sqrt(one.error**2 + rest.error**2)
         share = fmean(one.shares)
-        return False, distance, one.cause("within", share * part.fall, share * part.error)
+        return False, distance, one.cause("within", share * one.fall, share * one.error)
 
 
 def _has(answer: JudgedAnswer, cause: Cause) -> bool:
@@ -368,12 +363,12 @@ def _has(answer: JudgedAnswer, cause: Cause) -> bool:
 
 def _rolled_out(one: Value) -> tuple[bool, float, Cause]:
     """Compare a new value with the other ones before and since."""
-    part, rest, width = one.part, one.rest, one.whole.width
+    rest, width = one.rest, one.width
     usual = rest.before if rest.before.effective_count >= FEWEST else one.whole.before
-    fell = Part(usual, part.after, width)
+    fell = Part(usual, one.after, width)
     excess, variance = fell.fall, fell.error**2
     if rest.after.effective_count >= FEWEST:
         excess -= Part(usual, rest.after, width).fall
-        variance = variance_of(part.after, width) + variance_of(rest.after, width)
+        variance = variance_of(one.after, width) + variance_of(rest.after, width)
     gained = one.shares[1] - one.shares[0]
     return True, excess / sqrt(variance), one.cause("new", gained * fell.fall, gained * fell.error)
