@@ -319,21 +319,6 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
             }
 
 
-def test_scores_of_two_judges_are_never_one_mean(store: StoreFile) -> None:
-    """With two-phase judging, one judge says 5 and the other 1 of the same answers."""
-    labels = {"app": "a"}
-    answers = [scored(n, 1 + 4 * (n % 2), labels=labels, fingerprint=f"f{n % 2}") for n in range(8)]
-    store.write(*answers)
-    with store.snapshot() as snapshot:
-        found, by_label = _drawn(snapshot)
-    assert [(row[3], *row[6:]) for row in by_label["labels"]] == [
-        (mean, 4, f"relevance, judge-1 ({name})", name) for name, mean in (("f0", 1.0), ("f1", 5.0))
-    ]
-    assert {name: one["scores"] for name, one in found["scores"].items()} == {
-        "relevance, judge-1 (f0)": {1: 4}, "relevance, judge-1 (f1)": {5: 4}
-    }  # fmt: skip
-
-
 def test_a_mean_is_estimated_by_sampling_stratum(store: StoreFile) -> None:
     """A rule that judges all its answers (97 of score 5 an hour) beside one that judges 1% (score 1).
 

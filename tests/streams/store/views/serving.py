@@ -17,7 +17,7 @@ from streams.store import verdicts
 from streams.store.views.explorer import Explorer
 from streams.store.views.labels import label_of, parse_score
 from streams.store.views.review import Review
-from streams.web.port import BasicAuth, Port
+from streams.web.port import Port
 from tests.streams import results
 from tests.streams.results import START, at, failed, scored, unscored
 from tests.streams.store.records import StoreFile, result_record, task_record
@@ -46,9 +46,9 @@ def explorer_of(path: Path) -> Explorer:
 
 @asynccontextmanager
 async def served(
-    shown: Explorer, *further: Review, auth: BasicAuth | None = None, refusal: str | None = None
+    shown: Explorer, *further: Review, refusal: str | None = None
 ) -> AsyncIterator[tuple[ClientSession, str]]:
-    port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
+    port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
     shown.add_to(app, refusal=refusal)
     for one in further:

@@ -53,11 +53,13 @@ def test_traffic_that_is_replaced_is_a_change_of_the_mix() -> None:
     assert found_in(find(before, after)) == {("mix", "app", "nq")}
 
 
+def _app(name: str, score: int) -> list[JudgedAnswer]:
+    return [JudgedAnswer({"app": name}, score, 1.0)] * 10
+
+
 def test_contributions_by_hand() -> None:
     """Half of the answers fall from 5 to 3: contribution 0.5 * 2 = 1 point of a fall from 5 to 4."""
-    before = [JudgedAnswer({"app": "x"}, 5, 1.0)] * 50 + [JudgedAnswer({"app": "y"}, 5, 1.0)] * 50
-    after = [JudgedAnswer({"app": "x"}, 5, 1.0)] * 50 + [JudgedAnswer({"app": "y"}, 3, 1.0)] * 50
-    finding = find(before, after)
+    finding = find((_app("x", 5) + _app("y", 5)) * 5, (_app("x", 5) + _app("y", 3)) * 5)
     assert (finding.before, finding.after, finding.fall) == (5, 4, 1)
     [cause] = finding.causes
     assert (cause.kind, cause.value, cause.contribution) == ("within", "y", 1.0)
@@ -67,10 +69,9 @@ def test_contributions_by_hand() -> None:
 
 def test_the_mix_by_hand() -> None:
     """4 of 5 answers score 5 and one 1, then the reverse: mean 4.2 to 1.8, all 2.4 points from shares."""
-    easy, hard = JudgedAnswer({"app": "easy"}, 5, 1.0), JudgedAnswer({"app": "hard"}, 1, 1.0)
-    finding = find([easy] * 80 + [hard] * 20, [easy] * 20 + [hard] * 80)
-    assert finding.fall == pytest.approx(2.4)
-    assert finding.mix["app"] == pytest.approx(2.4)
+    easy, hard = _app("easy", 5), _app("hard", 1)
+    finding = find(easy * 8 + hard * 2, easy * 2 + hard * 8)
+    assert finding.fall == finding.mix["app"] == pytest.approx(2.4)
     assert found_in(finding) == {("mix", "app", "hard")}
 
 
@@ -106,9 +107,7 @@ def test_a_complete_roll_out_is_not_blamed_but_named() -> None:
 
 
 def test_a_label_value_may_look_like_a_crossing() -> None:
-    good, bad = JudgedAnswer({"app": "b x c"}, 5, 1.0), JudgedAnswer({"app": "b x c"}, 1, 1.0)
-    other = JudgedAnswer({"app": "a"}, 5, 1.0)
-    finding = find([good, other] * 60, [bad, other] * 60)
+    finding = find((_app("b x c", 5) + _app("a", 5)) * 6, (_app("b x c", 1) + _app("a", 5)) * 6)
     assert found_in(finding) == {("within", "app", "b x c")}
 
 
