@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -180,18 +181,15 @@ class Explorer:
 
     async def lines(self, result_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the lines of a list by result id, of the results that the store has by now."""
-        try:
-            found = await self.read(lambda snapshot: verdicts.lines(snapshot, result_ids))
-        except StoreError:
-            return {}
-        return {key: line_of(row) for key, row in found.items()}
+        with suppress(StoreError):
+            return await self.read(lambda snapshot: verdicts.lines(snapshot, result_ids))
+        return {}
 
     def _incidents(self, snapshot: Snapshot, _: web.Request) -> Any:
-        listed = []
-        for place, one in enumerate(known_incidents(snapshot)[:MAX_INCIDENTS]):
-            report = self._report(snapshot, one) if place < MAX_CAUSES else None
-            listed.append(summary_of(one) | {"card": card(one, report)})
-        return {"incidents": listed}
+        known = known_incidents(snapshot)[:MAX_INCIDENTS]
+        reports = [self._report(snapshot, one) for one in known[:MAX_CAUSES]]
+        cards = [summary_of(one) | {"card": card(one, report)} for one, report in zip_longest(known, reports)]
+        return {"incidents": cards}
 
     def _report(self, snapshot: Snapshot, incident: Incident) -> Report:
         """Return the report of an incident; an open one changes with its answers."""
