@@ -184,12 +184,3 @@ async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
             assert agent.trouble == "store.path: the disk is full"
             await until(lambda: _count(path) == 50, "all results")
             await until(lambda: agent.trouble is None, "the end of the trouble")
-
-
-async def test_a_topic_that_comes_later_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite3"
-    async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
-        agent = _agent(path, broker)
-        async with _running(agent):
-            await until(lambda: agent.behind == 0, "the end of the one topic")
-            assert agent.trouble is None
