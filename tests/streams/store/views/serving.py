@@ -23,6 +23,7 @@ from tests.streams.results import START, at, failed, scored, unscored
 from tests.streams.store.records import StoreFile, result_record, task_record
 
 NOW = START + timedelta(hours=2)
+DRIVE = Path(__file__).parent / "drive.py"
 
 
 SCALES: Any = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
@@ -17,9 +19,11 @@ from streams.store.query import Filter
 from streams.store.views.export import flat
 from streams.store.views.labels import agreements, all_labels, exported, read_labels
 from streams.store.views.review import TOKEN_HEADER, Tasks, choose
+from tests.streams.cli.processes import call
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
-from tests.streams.store.views.serving import SCALES, fill, get, of_kinds, review
+from tests.streams.store.views.serving import DRIVE, SCALES, fill, get, of_kinds, review
+from tests.toolbox import python_with, run, tool
 
 _RESULT = scored(7, 3, seconds=420.0)
 
@@ -158,3 +162,31 @@ def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> No
     ]
     found = [(one.policy, len(one.pairs), one.same) for one in agreements(said)]
     assert found == [("doubt", 1, 1), ("random", 2, 1)]
+
+
+@pytest.mark.tools
+@pytest.mark.timeout(120)
+async def test_labels_are_given_by_keys_and_come_out_beside_their_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "s")
+    of_kinds(tmp_path / "s")
+    python, chromium = python_with("axe_playwright_python"), tool("chromium")
+    async with review(tmp_path / "s") as (_, url, published):
+        answer = await asyncio.to_thread(run, python, DRIVE, url, chromium, tmp_path)
+    seen = json.loads(answer)
+    assert not any([*seen["faults"].values(), seen["said"], seen["hidden"]]), seen
+    assert seen["shown"] == 1
+    assert max(seen["share-light"], seen["share-phone"]) <= 0.2
+    assert [(label.score, label.note) for label in published[:2]] == [(2, "wrong page"), (None, "")]
+    assert [label.value for label in published[2:]] == ["refused", True, 0.25], (
+        "expected a label, a boolean and a number"
+    )
+    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_TOOLS_")]:
+        monkeypatch.delenv(name)  # the command reads JUDGESTREAM_ variables as settings
+    capsys.readouterr()
+    assert await asyncio.to_thread(call, "export", "--store", str(tmp_path / "s")) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["result_id"]: row["human_score"] for row in rows if row["human_labels"]} == {
+        one.result_id: one.value if isinstance(one.value, float) else one.score for one in published
+    }
