@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from aiohttp import ClientSession
 
-from schemas import Alert, Label, Selection
+from schemas import Alert, Label, Scored, Selection
 from streams.settings.tree import Settings
 from streams.store import verdicts
 from streams.store.views.explorer import Explorer
-from streams.store.views.labels import label_of, parse_score
+from streams.store.views.labels import HumanScore, label_of
 from streams.store.views.review import Review
 from streams.web.port import Port
 from tests.streams import results
@@ -93,6 +93,15 @@ def fill(path: Path) -> None:
     StoreFile(path).write(*results, texts)
 
 
+def label(path: Path, results: Iterable[Scored], change: int, selection: Selection, **given: str) -> None:
+    """Store labels that differ from the judge's scores by this much."""
+    said: Any = {"who": "ann", "moment": NOW.isoformat(), "note": "", "selection": selection} | given
+    with StoreFile(path).snapshot() as snapshot:
+        found = [verdicts.one(snapshot, one.result_id) or {} for one in results]
+    humans = [HumanScore(round(one["score"]) + change, "integer") for one in found]
+    StoreFile(path).write(*(label_of(one, human, **said) for one, human in zip(found, humans, strict=True)))
+
+
 async def get(session: ClientSession, url: str, path: str, status: int = 200) -> Any:
     async with session.get(f"{url}{path}") as answer:
         assert answer.status == status, await answer.text()
@@ -158,7 +167,4 @@ def fill_whole(store: StoreFile) -> None:
     whole, part = alert("a", 8400, started=6000), alert("b", 8700, started=6000, labels={"app": "docs"})
     store.write(*records, whole, part)
     of_kinds(store.path)
-    with store.snapshot() as snapshot:
-        verdict = verdicts.one(snapshot, results[30].result_id) or {}
-    human, chosen = parse_score(verdict, 2, SCALES), Selection(kind="random", probability=0.5)
-    store.write(label_of(verdict, human, who="ann", moment=NOW.isoformat(), note="no", selection=chosen))
+    label(store.path, [results[30]], 1, Selection(kind="random", probability=0.5), note="no")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,14 @@ from prometheus_client import CollectorRegistry
 from schemas import Scored, Selection
 from streams.embedded.broker import EmbeddedBroker
 from streams.settings.tree import Settings
-from streams.store import verdicts
 from streams.store.views.calibration import JudgedSeries, calibrations
-from streams.store.views.labels import HumanScore, label_of
 from streams.telemetry.exposition import TEXT, expose
 from streams.worker.agents import add_agents
 from streams.worker.worker import Worker
 from tests.integration.deadlines import until
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, StoreFile, result_record
-from tests.streams.store.views.serving import NOW, SCALES, get, review
+from tests.streams.store.views.serving import NOW, SCALES, get, label, review
 
 _KNOWN = Selection(kind="random", probability=0.5, policy="random/1", drawn=40, drawn_at=NOW)
 
@@ -40,23 +37,6 @@ def _judged(path: Path, count: int = 80, **common: Any) -> list[Scored]:
     return made
 
 
-def _label(
-    path: Path, results: Iterable[Scored], change: int, selection: Selection = _KNOWN, who: str = "ann"
-) -> None:
-    """Store labels that differ from the judge's scores by this much."""
-    store = StoreFile(path)
-    with store.snapshot() as snapshot:
-        found = [verdicts.one(snapshot, one.result_id) or {} for one in results]
-    moment = NOW.isoformat()
-    store.write(
-        *(
-            label_of(one, HumanScore(int(one["score"]) + change, "integer"), who=who, moment=moment, note="",
-                selection=selection)
-            for one in found
-        )
-    )  # fmt: skip
-
-
 def _found(path: Path) -> JudgedSeries:
     with StoreFile(path).snapshot() as snapshot:
         [found] = calibrations(snapshot, SCALES)
@@ -69,8 +49,8 @@ def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
     The bias is +1 for both apps, the labels of a second reviewer of ten answers are no further answers.
     """
     made = _judged(tmp_path / "s")
-    _label(tmp_path / "s", made[::4] + made[3::4], -1)
-    _label(tmp_path / "s", made[::4][:10], -1, who="bob")
+    label(tmp_path / "s", made[::4] + made[3::4], -1, _KNOWN)
+    label(tmp_path / "s", made[::4][:10], -1, _KNOWN, who="bob")
     found = _found(tmp_path / "s")
     mean = found.estimate()
     assert mean is not None
@@ -88,7 +68,7 @@ def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
 async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
     """The gauges are those of the report above; an evaluator without an estimate has none."""
     made = _judged(tmp_path / "s")
-    _label(tmp_path / "s", made[::2] + made[1::4], -1)
+    label(tmp_path / "s", made[::2] + made[1::4], -1, _KNOWN)
     other = scored(900, 4, metric="near", fingerprint="f2")
     StoreFile(tmp_path / "s").write(result_record(other, 900))
     async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
@@ -126,7 +106,7 @@ async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
 def test_no_estimate_without_labels_that_speak_for_all(
     tmp_path: Path, count: int, selection: Selection, says: str
 ) -> None:
-    _label(tmp_path / "s", _judged(tmp_path / "s")[:count], 0, selection)
+    label(tmp_path / "s", _judged(tmp_path / "s")[:count], 0, selection)
     found = _found(tmp_path / "s")
     assert found.estimate() is None
     assert says in (found.refusal() or "")
@@ -135,7 +115,7 @@ def test_no_estimate_without_labels_that_speak_for_all(
 
 def test_a_stratum_without_a_label_and_labels_of_the_worst_are_refused(tmp_path: Path) -> None:
     made = _judged(tmp_path / "s")
-    _label(tmp_path / "s", made[::2], 0)
+    label(tmp_path / "s", made[::2], 0, _KNOWN)
     said = "the judge gives the labelled answers 2.00 and all 3.00"
     assert said in (_found(tmp_path / "s").refusal() or "")
     other = scored(900, 4)
@@ -163,8 +143,8 @@ def test_draws_of_a_growing_store_are_joined(tmp_path: Path) -> None:
     second = _KNOWN.model_copy(
         update={"drawn": 20, "probability": 0.25, "drawn_at": early + timedelta(hours=2)}
     )
-    _label(path, made[:20], 0, first)
-    _label(path, [*made[40:50], *late[:10]], 0, second)
+    label(path, made[:20], 0, first)
+    label(path, [*made[40:50], *late[:10]], 0, second)
     weights = Counter(one.weight for one in _found(path).items)
     assert weights == {1: 20, 2: 10, 4: 10}
 
@@ -173,8 +153,8 @@ async def test_progress_is_shown(tmp_path: Path) -> None:
     """Half an interval is reached after some more labels."""
     path = tmp_path / "s"
     made = _judged(path)
-    _label(path, made[:40:2], -1)
-    _label(path, made[1:40:2], 0)
+    label(path, made[:40:2], -1, _KNOWN)
+    label(path, made[1:40:2], 0, _KNOWN)
     async with review(path) as (session, url, _):
         queue = await get(session, url, "/review/api/queue?metric=relevance&size=20&aim=0.2")
     [said] = queue["progress"]
