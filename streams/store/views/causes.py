@@ -143,12 +143,12 @@ class Value(Part):
 
 def _values(name: str, before: Answers, after: Answers, width: float) -> list[Value]:
     """Return the values of a label; an empty name has one value, all answers."""
-    sides = [_by_value(name, answers) for answers in (before, after)]
-    whole = Part(*(WeightedSums.merged(some for _, some in sorted(side.items())) for side in sides), width)
-    none = WeightedSums()
+    was, now = (_by_value(name, answers) for answers in (before, after))
+    first, last = (WeightedSums.merged(sums for _, sums in sorted(side.items())) for side in (was, now))
+    whole, none = Part(first, last, width), WeightedSums()
     return [
-        Value(*(side.get(one, none) for side in sides), width, name, one, whole, sides)
-        for one in sorted({*sides[0], *sides[1]})
+        Value(was.get(one, none), now.get(one, none), width, name, one, whole, (was, now))
+        for one in sorted({*was, *now})
     ]
 
 
@@ -265,8 +265,8 @@ class _Search:
     products: Collection[str]
 
     def part(self, before: Answers, after: Answers) -> Part:
-        sides = (WeightedSums.merged(_by_value("", some).values()) for some in (before, after))
-        return Part(*sides, self.width)
+        was, now = (WeightedSums.merged(_by_value("", some).values()) for some in (before, after))
+        return Part(was, now, self.width)
 
     def tables(self, names: Iterable[str], before: Answers, after: Answers) -> list[list[Value]]:
         return [_values(name, before, after, self.width) for name in names]
