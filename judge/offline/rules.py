@@ -22,7 +22,7 @@ from judge.text.citations import (
     page_number,
     read_citations,
 )
-from judge.text.passages import passage, sentence, stem, stems
+from judge.text.passages import passage, stem, stems
 from judge.text.tags import USUAL, Citing
 from judge.text.words import content_words, has_words, sentences, word_texts
 
@@ -157,7 +157,7 @@ class Passages:
         share = len(shared) / max(1, len(wanted))
         numbers_agree = not any(one[0].isdecimal() for one in wanted - shared)
         said = self.text[slice(*self._places[nearest])]
-        negated = share >= 0.75 and sentence(said).negations % 2 != sentence(statement).negations % 2
+        negated = share >= 0.75 and passage(said).negations % 2 != passage(statement).negations % 2
         return Match(share, numbers_agree and not negated, self._places[first][0], self._places[last][1])
 
 

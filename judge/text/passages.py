@@ -85,11 +85,11 @@ class Passage:
         return stems(word for word in self.words - STOP_WORDS if is_content(word))
 
     @cached_property
-    def sentences(self) -> tuple[Sentence, ...]:
+    def sentences(self) -> tuple[Passage, ...]:
         """Empty if it is too long to be compared."""
         if len(self.text) > MAX_SENTENCES * MAX_CHARS:
             return ()
-        return tuple(sentence(self.text[start:end]) for start, end in sentences(self.text)[:MAX_SENTENCES])
+        return tuple(passage(self.text[start:end]) for start, end in sentences(self.text)[:MAX_SENTENCES])
 
     @cached_property
     def answer(self) -> bool | None:
@@ -106,8 +106,8 @@ class Passage:
         """False: certainly without negation."""
         return not _NEGATIONS.isdisjoint(self.words) or "'" in fold(self.text)
 
+    # What follows is of one sentence.
 
-class Sentence(Passage):
     @cached_property
     def _row(self) -> tuple[Token, ...]:
         return tuple(tokens(self.text))
@@ -168,19 +168,12 @@ def _negates(part: str) -> bool:
     return part in _NEGATIONS or part.endswith("n't")
 
 
-@lru_cache(maxsize=256)
-def sentence(text: str) -> Sentence:
-    """Read a sentence, or a part of one; cached, because each is compared with several."""
-    return Sentence(text)
-
-
 def passage(text: str) -> Passage:
+    """Read a text; cached, because each is compared with several."""
     return _remembered(text) if len(text) <= REMEMBERED_CHARS else Passage(text)
 
 
-@lru_cache(maxsize=64)
-def _remembered(text: str) -> Passage:
-    return Passage(text)
+_remembered = lru_cache(maxsize=256)(Passage)
 
 
 # Contradictions
@@ -232,7 +225,7 @@ def _negation(stated: Passage, support: Passage) -> Contradiction | None:
     return None
 
 
-def _number_that_differs(mine: Sentence, its: Sentence) -> tuple[ContradictionKind, Quantity] | None:
+def _number_that_differs(mine: Passage, its: Passage) -> tuple[ContradictionKind, Quantity] | None:
     """Return the only number of two like sentences that differs; more differences mean another statement."""
     left = [one for one in mine.quantities if not any(map(one.agrees, its.quantities))]
     right = [one for one in its.quantities if not any(map(one.agrees, mine.quantities))]
@@ -256,6 +249,6 @@ def _is_like(said: frozenset[str], source: frozenset[str]) -> bool:
     return shared >= MIN_SHARED * len(source) and shared >= MIN_SHARED_BACK * len(said)
 
 
-def _same_place(mine: Sentence, one: Quantity, its: Sentence, other: Quantity) -> bool:
+def _same_place(mine: Passage, one: Quantity, its: Passage, other: Quantity) -> bool:
     near = its.near(other)
     return not near or not near.isdisjoint(mine.near(one))

@@ -11,18 +11,19 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from operator import itemgetter
 from typing import Final, Literal
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from judge.text.normal import TextIndex, without_lone_surrogates
-from judge.text.passages import Passage, passage, sentence
-from judge.text.words import Word, any_of, each_sentence, words
+from judge.text.passages import Passage, passage
+from judge.text.words import Word, any_of, sentences, words
 
 MIN_SIMILARITY: Final = 0.8
 """Minimum similarity of letters for approximate matches: 1 minus the edit distance divided by the longer
@@ -86,27 +87,21 @@ class Quotable:
         self._read = text if read is None else read
         self._found: dict[str, Quotation | None] = {}
         self._told: dict[tuple[tuple[int, int], int], str] = {}
-        # Sentences are read as far as they are needed.
-        self._unread = each_sentence(self._read)
-        self._starts: list[int] = []
-        self._ends: list[int] = []
 
     def around(self, place: tuple[int, int], *, neighbours: int = 0) -> Passage:
         """Return the sentences that overlap a span, and some before and after."""
         if (place, neighbours) not in self._told:
-            beyond = max(neighbours, 1)
-            while len(self._starts) < beyond or self._starts[-beyond] < place[1]:
-                if (found := next(self._unread, None)) is None:
-                    break
-                self._starts.append(found[0])
-                self._ends.append(found[1])
-            first = max(bisect_right(self._ends, place[0]) - neighbours, 0)
-            last = min(bisect_left(self._starts, place[1]) - 1 + neighbours, len(self._starts) - 1)
             start, end = place
-            if first <= last:
-                start, end = min(start, self._starts[first]), max(end, self._ends[last])
+            first = max(bisect_right(self._sentences, start, key=itemgetter(1)) - neighbours, 0)
+            last = bisect_left(self._sentences, end, key=itemgetter(0)) + neighbours
+            if around := self._sentences[first:last]:
+                start, end = min(start, around[0][0]), max(end, around[-1][1])
             self._told[place, neighbours] = self._read[start:end]
         return passage(self._told[place, neighbours])
+
+    @cached_property
+    def _sentences(self) -> Sequence[tuple[int, int]]:
+        return sentences(self._read)
 
     def find(self, quotation: str) -> Quotation | None:
         """Return the first exact match of a quotation, else an approximate one; None for a blank one."""
@@ -216,7 +211,7 @@ class Letters:
             if (
                 similarity >= needed
                 and _numbers(wanted.tokens) == _numbers(self.tokens[first : last + 1])
-                and sentence(wanted.text).negations == sentence(self.text[start:end]).negations
+                and passage(wanted.text).negations == passage(self.text[start:end]).negations
             ):
                 return start, end
         return None

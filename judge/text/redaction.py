@@ -29,14 +29,7 @@ Find = Callable[[str], Iterator[tuple[int, int]]]
 MASK: Final = "***"
 MIN_CHARS: Final = 6
 """Shorter known secrets are not masked, because they would match ordinary words."""
-_WORDS: Final[Mapping[Kind, str]] = {
-    "secrets": "[secret]",
-    "emails": "[email]",
-    "ibans": "[iban]",
-    "cards": "[card]",
-    "phones": "[phone]",
-    "ip": "[ip]",
-}
+_ORDER: Final[tuple[Kind, ...]] = ("secrets", "emails", "ibans", "cards", "phones", "ip")
 _LOOK_BACK = 28
 _LONG_VALUE = 24
 _DIGITS_OF_PHONE = range(8, 16)
@@ -73,9 +66,9 @@ class Redactor:
         if not self.kinds:
             return text
         text = neutralize(text)
-        for kind, word in _WORDS.items():
+        for kind in _ORDER:
             if kind in self.kinds:
-                text = _replaced(text, find_sensitive(kind, text), word)
+                text = _replaced(text, find_sensitive(kind, text), f"[{kind.removesuffix('s')}]")
         return text if self._find_names is None else _replaced(text, self._find_names(text), "[name]")
 
 
