@@ -6,8 +6,10 @@ With a pack it only scores, and is lowered if the answer's citations rule that o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
+from operator import itemgetter
 from typing import Any, Literal
 
 from judge.chat import ChatRequest
@@ -20,23 +22,15 @@ from judge.metrics.prompting import array_of, object_schema, short_hash
 from judge.metrics.relevance_checks import (
     RelevanceChecks,
     RelevanceReply,
-    Verified,
     format_pages,
     is_upheld,
     unsupported_claim,
 )
 from judge.metrics.replies import extract_verdict, read_evidence
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
-from judge.text.citations import (
-    Claim,
-    Sources,
-    page_key,
-    read_citations,
-    read_sources,
-    told_names,
-)
+from judge.text.citations import Cited, page_key, read_sources, told_names
 from judge.text.normal import is_blank, quoted
-from judge.text.tags import Citing, compile_pattern
+from judge.text.tags import compile_pattern
 from schemas import JudgeTask, QAEvent
 
 WithoutCitations = Literal["lowest", "unscored"]
@@ -93,20 +87,20 @@ class Relevance(BuiltInMetric):
         inputs = super().select(event)
         if event.context is None:
             return inputs
-        return replace(inputs, context=_cited(self._sources(event.context), event.answer))
+        return replace(inputs, context=self._cited(event).named)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         if is_blank(task.question) or is_blank(task.answer) or task.context is None:
             return UnscoredOutcome("missing_input")
-        sources = self._sources(task.context)
-        pages, missing = sources.cited(task.answer), sources.missing(task.answer)
+        cited = self._cited(task)
+        pages, missing = cited.pages, cited.missing
         if missing and not pages:
-            return _all_missing(read_citations(task.answer, sources.citing).claims, missing)
+            return _all_missing(cited)
         if not pages and self._without_citations == "unscored":
             return UnscoredOutcome("missing_input", evidence={"missing": "citations"})
         sections = {"question": task.question, "answer": task.answer}
         sections |= {page_key(page): text for page, text in pages.items()}
-        names = told_names(sources, pages)
+        names = told_names(cited.sources, pages)
         if names:
             sections["page_names"] = names
         if missing:
@@ -115,20 +109,19 @@ class Relevance(BuiltInMetric):
                 lines.append(f"and {len(missing) - MAX_LISTED_MISSING} more")
             sections["missing_pages"] = "\n".join(lines)
         if self.pack is not None:
-            inputs = Inputs(task.question, task.answer, context=_cited(sources, task.answer))
+            inputs = Inputs(task.question, task.answer, context=cited.named)
             return ChatRequest(self.pack.render(inputs, sections), self.response_schema)
         return self.request(sections)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        sources = self._sources(task.context or {})
+        cited = self._cited(task)
         if self.pack is not None:
-            return self._of_score(task, sources, self.pack.checked(extract_verdict(reply)))
+            return self._of_score(cited, self.pack.checked(extract_verdict(reply)))
         listed = read_evidence(RelevanceReply, reply, key="claims")
-        pages = sources.cited(task.answer)
-        checks = RelevanceChecks(task.answer, pages, question=task.question, citing=sources.citing)
+        checks = RelevanceChecks(cited, question=task.question)
         claims = checks.verify(listed.claims)
         findings = checks.findings
-        _suspect_citations(task.answer, sources.citing, findings)
+        _suspect_citations(cited, findings)
         if not claims and listed.claims:
             raise InvalidVerdictError(
                 f"claims[0].claim_span {quoted(listed.claims[0].claim_span)} is not in the answer, nor is "
@@ -138,87 +131,72 @@ class Relevance(BuiltInMetric):
             evidence: Any = {"claims": [], "justification": listed.justification}
             return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
         score = int(self.score_of(listed.score))
-        is_cited = bool(read_citations(task.answer, sources.citing).claims)
-        caps = [_cap_of_claims(claims) if is_cited else _CITES_NOTHING, *_cap_of_missing(sources, task)]
+        flawed = len(claims) - sum(map(is_upheld, claims))
+        reason = (
+            f"{flawed} of {len(claims)} claims {'is' if flawed == 1 else 'are'} not both relevant and "
+            "supported by a cited page"
+        )
+        cap = relevance_cap(upheld=len(claims) - flawed, total=len(claims)), reason
         evidence = {"claims": claims, "judge_score": listed.score}
-        return _lowered(score, listed.justification, caps, evidence, findings)
+        return _lowered(cited, score, listed.justification, [cap], evidence, findings)
 
-    def _of_score(self, task: JudgeTask, sources: Sources, verdict: Mapping[str, Any]) -> Outcome:
+    def _of_score(self, cited: Cited, verdict: Mapping[str, Any]) -> Outcome:
         justification = verdict.get("justification")
         if not isinstance(justification, str):
             raise InvalidVerdictError("justification must be a string")
         findings = Findings()
-        _suspect_citations(task.answer, sources.citing, findings)
-        tagged = read_citations(task.answer, sources.citing).claims
+        _suspect_citations(cited, findings)
+        tagged = cited.read.claims
         if verdict["score"] is None and not tagged:
             evidence = {"justification": justification}
             return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
         score = int(self.score_of(verdict["score"]))
-        caps = [_CITES_NOTHING]
+        caps: list[Cap] = []
         if tagged:
-            pages = sources.cited(task.answer)
-            with_page = sum(any(page in pages for page in claim.pages) for claim in tagged)
+            with_page = sum(any(page in cited.pages for page in claim.pages) for claim in tagged)
             share = f"{len(tagged) - with_page} of {len(tagged)} claims cite only missing pages"
-            caps = [
-                (relevance_cap(upheld=with_page, total=len(tagged)), share),
-                *_cap_of_missing(sources, task),
-                *_cap_of_untagged(task.answer, sources.citing),
+            caps = [(relevance_cap(upheld=with_page, total=len(tagged)), share)]
+            caps += [
+                (_CAP_WITH_FLAW, f"{quoted(one.text)} cites no page")
+                for one in islice(uncited_numbers(cited.read.untagged), 1)
             ]
-        return _lowered(score, justification, caps, {"judge_score": score}, findings)
+        return _lowered(cited, score, justification, caps, {"judge_score": score}, findings)
 
-    def _sources(self, context: Mapping[str, str]) -> Sources:
-        return read_sources(context, pattern=self._pattern)
-
-
-def _cited(sources: Sources, answer: str) -> dict[str, str]:
-    return {sources.key(page): text for page, text in sources.cited(answer).items()}
+    def _cited(self, texts: QAEvent | JudgeTask) -> Cited:
+        return Cited(texts.answer, read_sources(texts.context or {}, pattern=self._pattern))
 
 
-def _suspect_citations(answer: str, citing: Citing, findings: Findings) -> None:
-    cited = read_citations(answer, citing)
-    unread = cited.unread
+def _suspect_citations(cited: Cited, findings: Findings) -> None:
+    unread = cited.read.unread
     if unread:
         named = ", ".join(map(quoted, unread[:5]))
         findings.suspect("citation_not_understood", f"not understood as citations: {named}")
-    if not cited.claims:
-        example = quoted(unread[0] if unread else answer[:100])
+    if not cited.read.claims:
+        example = quoted(unread[0] if unread else cited.answer[:100])
         findings.suspect("no_citation", f"the answer has no recognised citation: {example}")
 
 
-def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome:
-    reason = f"No cited page is in the context: {format_pages(cited)}. No claim of the answer is supported."
+def _all_missing(cited: Cited) -> ScoredOutcome:
+    pages = format_pages(cited.missing)
+    reason = f"No cited page is in the context: {pages}. No claim of the answer is supported."
     unsupported = [
         unsupported_claim(claim, f"Missing from the context: {format_pages(claim.pages)}.")
-        for claim in claims
+        for claim in cited.read.claims
     ]
     evidence = {"claims": unsupported}
     return ScoredOutcome({"score": _LOWEST, "justification": reason}, _LOWEST, evidence=evidence)
 
 
-def _cap_of_claims(claims: Sequence[Verified]) -> Cap:
-    upheld = sum(map(is_upheld, claims))
-    flawed = len(claims) - upheld
-    reason = (
-        f"{flawed} of {len(claims)} claims {'is' if flawed == 1 else 'are'} not both relevant and "
-        "supported by a cited page"
-    )
-    return relevance_cap(upheld=upheld, total=len(claims)), reason
-
-
-def _cap_of_missing(sources: Sources, task: JudgeTask) -> list[Cap]:
-    missing = sources.missing(task.answer)
-    return [(_CAP_WITH_FLAW, f"{format_pages(missing)} cited, but not in the context")] if missing else []
-
-
-def _cap_of_untagged(answer: str, citing: Citing) -> list[Cap]:
-    untagged = next(uncited_numbers(read_citations(answer, citing).untagged), None)
-    return [] if untagged is None else [(_CAP_WITH_FLAW, f"{quoted(untagged.text)} cites no page")]
-
-
 def _lowered(
-    score: int, justification: str, caps: Sequence[Cap], evidence: Any, findings: Findings
+    cited: Cited, score: int, justification: str, caps: list[Cap], evidence: Any, findings: Findings
 ) -> ScoredOutcome:
-    cap, reason = min(caps, key=lambda one: one[0])
+    """Lower a score to the lowest cap; of equal ones the first gives the reason."""
+    if not cited.read.claims:
+        caps = [_CITES_NOTHING]
+    elif cited.missing:
+        missing = f"{format_pages(cited.missing)} cited, but not in the context"
+        caps.insert(1, (_CAP_WITH_FLAW, missing))
+    cap, reason = min(caps, key=itemgetter(0))
     if score > cap:
         sentence = f"Lowered from {score} to {cap}: {reason}."
         findings.correct("score_lowered", sentence)

@@ -15,11 +15,11 @@ from pydantic import Field
 from judge.metrics.base import Findings
 from judge.metrics.doubts import Doubts, Place, Stretches, cannot_be_compared, claiming_parts, uncited_numbers
 from judge.metrics.replies import MAX_ITEMS, Listed
-from judge.text.citations import Claim, page_key, read_citations
+from judge.text.citations import Cited, Claim, page_key
 from judge.text.normal import neutralize, quoted
 from judge.text.passages import Passage, passage
 from judge.text.quotations import Quotable, Quotation
-from judge.text.tags import MAX_PAGE, USUAL, Citing
+from judge.text.tags import MAX_PAGE
 from judge.text.words import has_words, sentences
 from schemas import CorrectionKind
 
@@ -93,21 +93,18 @@ def format_pages(pages: Sequence[int]) -> str:
 
 
 class RelevanceChecks:
-    def __init__(
-        self, answer: str, pages: Mapping[int, str], *, question: str = "", citing: Citing = USUAL
-    ) -> None:
+    def __init__(self, cited: Cited, *, question: str) -> None:
         self.findings = Findings()
-        cited = read_citations(answer, citing)
-        self._untagged = cited.text
-        self._answer = Quotable(answer, read=self._untagged)
+        self._read = cited.read
+        self._answer = Quotable(cited.answer, read=cited.read.text)
         self._question = question
         self._doubts = Doubts(question)
-        self._tagged = cited.claims
-        self._uncited = cited.untagged
+        self._tagged = cited.read.claims
+        self._cited = [frozenset(claim.pages) for claim in self._tagged]
         self._ends = [claim.end for claim in self._tagged]
-        self._pages = pages
+        self._pages = cited.pages
         self._quotables: dict[int, Quotable] = {}
-        self._places: dict[str, list[Quotation]] = {}
+        self._places: dict[str, list[tuple[Quotation, int | None]]] = {}
 
     def verify(self, listed: Sequence[ListedClaim]) -> list[Verified]:
         kept: dict[Place, Verified] = {}
@@ -130,7 +127,7 @@ class RelevanceChecks:
             if earlier is None or (is_upheld(earlier) and not is_upheld(claim)):
                 # Listed twice with different judgements: counts against the answer.
                 kept[stated.place] = claim
-        for omitted in [*self._omitted(kept), *self._omitted_uncited(kept)]:
+        for omitted in self._omitted(kept):
             kept.setdefault((omitted["claim_start"], omitted["claim_end"]), omitted)
         claims = [kept[place] for place in sorted(kept)]
         self._suspect_topic(claims)
@@ -140,7 +137,7 @@ class RelevanceChecks:
         """Return the claims of which the judge lists less than half of the words, with the same pages."""
         by_pages: dict[tuple[int, ...], Stretches] = {}
         omitted = []
-        for claim in self._tagged:
+        for claim in (*self._tagged, *uncited_numbers(self._read.untagged)):
             if claim.pages not in by_pages:
                 pages = set(claim.pages)
                 by_pages[claim.pages] = Stretches(
@@ -149,26 +146,16 @@ class RelevanceChecks:
             listed = by_pages[claim.pages]
             if listed.covers(claim.start, claim.end):
                 continue
-            parts = claiming_parts(claim.text)
+            parts = claiming_parts(claim.text) if claim.pages else [(0, len(claim.text))]
             if parts and not listed.has_half(claim, parts):
-                most, how = (
-                    ("most of ", "Mostly left") if listed.touches(claim.start, claim.end) else ("", "Left")
-                )
-                omission = f"the judge left out {most}{quoted(claim.text)}; it is unsupported"
+                most, how, uncited, why = "", "Left", "", ""
+                if not claim.pages:
+                    uncited, why = ", which cites no page", "; it cites no page"
+                elif listed.touches(claim.start, claim.end):
+                    most, how = "most of ", "Mostly left"
+                omission = f"the judge left out {most}{quoted(claim.text)}{uncited}; it is unsupported"
                 self.findings.correct("claim_not_listed", omission)
-                omitted.append(unsupported_claim(claim, f"{how} out by the judge."))
-        return omitted
-
-    def _omitted_uncited(self, kept: Mapping[Place, Verified]) -> list[Verified]:
-        listed = Stretches(kept)
-        omitted = []
-        for sentence in uncited_numbers(self._uncited):
-            if not listed.has_half(sentence, [(0, len(sentence.text))]):
-                omission = (
-                    f"the judge left out {quoted(sentence.text)}, which cites no page; it is unsupported"
-                )
-                self.findings.correct("claim_not_listed", omission)
-                omitted.append(unsupported_claim(sentence, "Left out by the judge; it cites no page."))
+                omitted.append(unsupported_claim(claim, f"{how} out by the judge{why}."))
         return omitted
 
     def _suspect_topic(self, claims: Sequence[Verified]) -> None:
@@ -177,7 +164,7 @@ class RelevanceChecks:
             for claim in claims
             if is_upheld(claim)
         ]
-        answer = passage(self._untagged)
+        answer = passage(self._read.text)
         if told and not (self._doubts.is_about(answer) or self._doubts.is_about(answer, *told)):
             doubt = "claims are listed as relevant, but hardly a word of the question is in them"
             self.findings.suspect("not_about_question", doubt)
@@ -186,25 +173,18 @@ class RelevanceChecks:
         self, given: ListedClaim, kept: Mapping[Place, Verified], used: set[int]
     ) -> tuple[Quotation, int | None] | None:
         """Return the best place of a claim, unused and with the pages that the judge names, and its owner."""
-        best: tuple[Quotation, int | None] | None = None
-        best_rank = (False,) * 4
-        span = given.claim_span
+        span, wanted = given.claim_span, set(given.pages)
         if span not in self._places:
-            self._places[span] = list(islice(self._answer.find_all(span), MAX_PLACES))
-        for found in self._places[span]:
-            owner = self._owner(found.place)
-            pages = () if owner is None else self._tagged[owner].pages
-            rank = (
-                found.place not in kept,
-                owner is not None,
-                set(pages) == set(given.pages),
-                owner is not None and owner not in used,
-            )
-            if best is None or rank > best_rank:
-                best, best_rank = (found, owner), rank
-            if all(rank):
-                break
-        return best
+            found = islice(self._answer.find_all(span), MAX_PLACES)
+            self._places[span] = [(one, self._owner(one.place)) for one in found]
+
+        def rank(located: tuple[Quotation, int | None]) -> tuple[bool, ...]:
+            one, owner = located
+            if owner is None:
+                return one.place not in kept, False, not wanted
+            return one.place not in kept, True, wanted == self._cited[owner], owner not in used
+
+        return max(self._places[span], key=rank, default=None)
 
     def _owner(self, place: Place) -> int | None:
         best, most = None, 0

@@ -222,13 +222,20 @@ class Sources:
         name = self.names.get(page)
         return page_key(page) if name is None else f"{page_key(page)} ({name[:MAX_NAME_CHARS]})"
 
-    def cited(self, answer: str) -> dict[int, str]:
-        return {
-            page: self.texts[page] for page in read_citations(answer, self.citing).pages if page in self.texts
-        }
 
-    def missing(self, answer: str) -> list[int]:
-        return [page for page in read_citations(answer, self.citing).pages if page not in self.texts]
+class Cited:
+    """What an answer cites of its sources: the pages that exist, and the numbers of those that do not."""
+
+    def __init__(self, answer: str, sources: Sources) -> None:
+        self.answer, self.sources = answer, sources
+        self.read = read_citations(answer, sources.citing)
+        texts = sources.texts
+        self.pages = {page: texts[page] for page in self.read.pages if page in texts}
+        self.missing = [page for page in self.read.pages if page not in texts]
+
+    @property
+    def named(self) -> dict[str, str]:
+        return {self.sources.key(page): text for page, text in self.pages.items()}
 
 
 def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> Sources:

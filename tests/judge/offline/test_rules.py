@@ -11,6 +11,7 @@ from judge.metrics.coverage_checks import CoverageChecks, CoverageReply
 from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.metrics.relevance_checks import RelevanceChecks, RelevanceReply, is_upheld
 from judge.offline.rules import MAX_CLAIMS, MAX_TERMS, coverage_evidence, judge_claims, relevance_evidence
+from judge.text.citations import Cited, page_key, read_sources
 
 STATED = st.sampled_from(
     ["The tower", "is", "not", "in Paris", "1889", "1,000", ". ", "; ", ", and", "therefore", "\n", "[2]",
@@ -59,7 +60,8 @@ def test_the_claims_of_the_offline_list_pass_verification(answer: str) -> None:
     evidence = relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)
     jsonschema.validate(evidence, dict(RELEVANCE_SCHEMA.schema))
     listed = RelevanceReply.model_validate(evidence)
-    checks = RelevanceChecks(answer, PAGES)
+    sources = read_sources({page_key(page): text for page, text in PAGES.items()})
+    checks = RelevanceChecks(Cited(answer, sources), question="")
     claims = checks.verify(listed.claims)
     assert {correction.kind for correction in checks.findings.corrections} <= {"claim_not_listed"}
     assert [is_upheld(claim) for claim in claims if "added" not in claim] == [
