@@ -53,7 +53,7 @@ class Scale:
     @property
     def labels(self) -> Mapping[str, int]:
         if self.kind == "boolean":
-            return {json.dumps(value): number for value, number in self.numbers.items()}
+            return self.by_json
         return {str(value): number for value, number in self.numbers.items()}
 
     @property
@@ -215,18 +215,13 @@ class BaseMetric(ABC):
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - for those that ask a judge
         raise InvalidVerdictError("no judge is used")
 
-    def score_of(self, said: object) -> bool | float | str:
-        return score_on(self.scale, said)
-
-
-def score_on(scale: Scale, said: object) -> bool | float | str:
-    """Return a judge's score; InvalidVerdictError if it is not on the scale."""
-    try:
-        return scale.value(said)
-    except OffScaleError as error:
-        raise InvalidVerdictError(
-            f'"score" must be {error}, got {json.dumps(said, default=str)[:60]}'
-        ) from None
+    def score_of(self, said: object, scale: Scale | None = None) -> bool | float | str:
+        """Return a judge's score; InvalidVerdictError if it is not on the scale, by default the metric's."""
+        try:
+            return (scale or self.scale).value(said)
+        except OffScaleError as error:
+            got = json.dumps(said, default=str)[:60]
+            raise InvalidVerdictError(f'"score" must be {error}, got {got}') from None
 
 
 class BuiltInMetric(BaseMetric):

@@ -35,6 +35,7 @@ from schemas import JudgeTask, QAEvent
 from schemas.base import EventField
 
 MAX_PATTERN_CHARS: Final = 1_000
+_compiled = partial(compile_pattern, name="pattern", most=MAX_PATTERN_CHARS)
 
 Finding = tuple[Any, str, Any]  # value, reason, evidence
 
@@ -209,14 +210,6 @@ class EmbeddingSimilarity(BaseMetric):
         return outcome_on(self.scale, min(max(cosine, 0.0), 1.0), reason, {"cosine": cosine})
 
 
-@lru_cache(maxsize=64)
-def _compiled(pattern: str) -> Any:
-    try:
-        return compile_pattern(pattern, "pattern", MAX_PATTERN_CHARS)
-    except ValueError as error:
-        raise JudgeConfigurationError(str(error)) from error
-
-
 def _unfenced(answer: str) -> str:
     text = answer.strip()
     first, _, rest = text.partition("\n")
@@ -260,15 +253,6 @@ class FunctionMetric(BaseMetric):
         )
 
     def prepare(self, task: JudgeTask) -> Outcome:
-        score = self._call(task)
-        if score.value is None:
-            return UnscoredOutcome("missing_input")
-        try:
-            return outcome_on(self.scale, score.value, str(score.reason), None)
-        except EventError as error:
-            raise EventError("metric_error", f"{self.target}: {error.detail}") from error
-
-    def _call(self, task: JudgeTask) -> Score:
         # Even if the waiting process is gone, this one ends at its limit.
         signal.alarm(math.ceil(self.process.seconds if self.process else DEFAULT_SECONDS) + 1)
         try:
@@ -277,7 +261,9 @@ class FunctionMetric(BaseMetric):
             if inspect.isawaitable(value):
                 value = asyncio.run(awaited(value))
             score = value if isinstance(value, Score) else Score(value)
-            return Score(_plain(score.value), score.reason)
+            if score.value is None:
+                return UnscoredOutcome("missing_input")
+            return outcome_on(self.scale, _plain(score.value), str(score.reason))
         except MemoryError:
             raise
         except Exception as error:  # any error is the function's

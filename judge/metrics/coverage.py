@@ -86,7 +86,7 @@ class Coverage(BuiltInMetric):
         counts = [(sum(item["matched"] for item in items), len(items)) for items in evidence.values()]
         similar = listed.organization.similar
         evidence["organization"] = {"similar": similar, "justification": listed.organization.justification}
-        score = _scored(counts, similar=similar)
+        score = coverage_score(*counts, organization=similar)
         return _outcome(score, evidence, checks.findings, checks.findings.objection or checks.nothing_listed)
 
     def _of_counts(self, task: JudgeTask, verdict: dict[str, Any]) -> Outcome:
@@ -96,10 +96,10 @@ class Coverage(BuiltInMetric):
             return UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))
         lines = _lines(verdict.get("rationale"))
         counts, similar = read_counts(lines)
-        own = _scored(counts, similar=similar)
+        own = coverage_score(*counts, organization=similar)
         findings = Findings()
         lowered = _without_contradicted(task, counts, findings)
-        score = _scored(lowered, similar=similar)
+        score = coverage_score(*lowered, organization=similar)
         objection = None
         if own.score != claimed:
             objection = (
@@ -114,11 +114,6 @@ class Coverage(BuiltInMetric):
                 f"rounded {score.score}",
             )
         return _outcome(score, {"score": claimed, "rationale": lines}, findings, objection)
-
-
-def _scored(counts: Sequence[tuple[int, int]], *, similar: bool) -> CoverageScore:
-    facts, conclusions, terms = counts
-    return coverage_score(facts=facts, conclusions=conclusions, terms=terms, organization=similar)
 
 
 def _outcome(score: CoverageScore, evidence: Any, findings: Findings, objection: str | None) -> ScoredOutcome:

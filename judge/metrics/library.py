@@ -7,6 +7,7 @@ and its quotations must be in the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
@@ -94,14 +95,11 @@ class LibraryMetric(BuiltInMetric):
         )
 
     def select(self, event: QAEvent) -> Inputs:
-        uses = self.prompt.uses
+        inputs = Inputs.of(event, {"answer", *self.prompt.uses})
+        if "instructions" not in self.prompt.uses:
+            return inputs
         told = tuple(turn for turn in event.messages or () if turn.role in {"system", "developer"})
-        return Inputs(
-            question=event.question if "question" in uses else "",
-            answer=event.answer,
-            context=event.context if "context" in uses else None,
-            messages=(told or None) if "instructions" in uses else None,
-        )
+        return replace(inputs, messages=told or None)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         context = {name: text for name, text in (task.context or {}).items() if not is_blank(text)}

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from judge.chat import ChatRequest
-from judge.errors import InvalidVerdictError, JudgeConfigurationError
+from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.base import BuiltInMetric, Findings, Scale
 from judge.metrics.doubts import uncited_numbers
@@ -72,10 +72,8 @@ class Relevance(BuiltInMetric):
         citation_pattern: str | None = None,
         without_citations: WithoutCitations = "lowest",
     ) -> None:
-        try:
-            _ = citation_pattern and compile_pattern(citation_pattern)
-        except ValueError as error:
-            raise JudgeConfigurationError(f"metric relevance: {error}") from error
+        if citation_pattern is not None:
+            compile_pattern(citation_pattern, "metric relevance: citation_pattern")
         self._pattern = citation_pattern
         self._without_citations: WithoutCitations = without_citations
         version = "relevance-5"

@@ -16,8 +16,8 @@ from judge.text.normal import UNSPACED
 from judge.text.words import fold, folded_words, read_data
 
 MAX_CHARS: Final = 2000
-FIRST_YEAR, LAST_YEAR = 1000, 2100
-"""Four-digit numbers in this range are years, unless a unit follows."""
+_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}|2100")
+"""Years, unless a unit follows."""
 ABOUT, LIMIT = 0.25, 1e12
 """Tolerances of rounded numbers and of limits, as a share of the number: a limit agrees with any number."""
 _MAX_DIGITS = 15
@@ -251,13 +251,7 @@ def _past(row: Sequence[Token], place: int) -> int:
 
 
 def _is_year(token: Token) -> bool:
-    text = token.text
-    return (
-        token.kind == "number"
-        and len(text) == 4
-        and text.isdecimal()
-        and FIRST_YEAR <= int(text) <= LAST_YEAR
-    )
+    return token.kind == "number" and _YEAR.fullmatch(token.text) is not None
 
 
 def _number(row: Sequence[Token], place: int) -> Quantity | None:
@@ -287,14 +281,14 @@ def _number(row: Sequence[Token], place: int) -> Quantity | None:
         end += 1
         end += end < len(row) and row[end].text in {"de", "d'"}
     named, end, unsure = _unit(row, end, currency)
-    readings = [Reading(number, step, *unit) for number, step in values for unit in named or [("", 1.0)]]
-    if unsure is not None:
-        readings += [
-            Reading(number * unsure, step * unsure, *unit)
-            for number, step in values
-            for unit in currency or [("", 1.0)]
-        ]
-    return Quantity(place, end, tuple(readings), None, _tolerance(row, place, end))
+    sizes = [(1.0, named), *([] if unsure is None else [(unsure, currency)])]
+    readings = tuple(
+        Reading(number * size, step * size, *unit)
+        for size, units in sizes
+        for number, step in values
+        for unit in units or [("", 1.0)]
+    )
+    return Quantity(place, end, readings, None, _tolerance(row, place, end))
 
 
 def _unit(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final
 
 import re2
 
+from judge.errors import JudgeConfigurationError
 from judge.text.normal import plain_form
 from judge.text.words import any_of
 
@@ -66,22 +67,17 @@ class Citing:
     pattern: str | None = None
     """A regular expression whose first group, or whole match, is a page's number or a document's name."""
 
-    @cached_property
-    def numbers(self) -> Mapping[str, int]:
-        return dict(self.names)
-
-    @cached_property
-    def compiled(self) -> Any:
-        return None if self.pattern is None else compile_pattern(self.pattern)
-
 
 USUAL: Final = Citing()
 
 
+@lru_cache(maxsize=64)
 def compile_pattern(pattern: str, name: str = "citation_pattern", most: int = MAX_PATTERN_CHARS) -> Any:
-    """Compile a user's pattern with RE2, so that its time is linear; else raise ValueError."""
+    """Compile a user's pattern with RE2, so that its time is linear; else raise JudgeConfigurationError."""
     if len(pattern) > most:
-        raise ValueError(f"{name} must be at most {most} characters, got {len(pattern)}; shorten it")
+        raise JudgeConfigurationError(
+            f"{name} must be at most {most} characters, got {len(pattern)}; shorten it"
+        )
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 23
@@ -90,7 +86,7 @@ def compile_pattern(pattern: str, name: str = "citation_pattern", most: int = MA
     except re2.error as error:
         told = error.args[0] if error.args else error
         told = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
-        raise ValueError(
+        raise JudgeConfigurationError(
             f"{name} must be a regular expression of RE2, without look-around and back-references: {told}; "
             "correct it"
         ) from error
@@ -113,7 +109,8 @@ class Stretch:
 
 class TagReader:
     def __init__(self, citing: Citing) -> None:
-        self._citing = citing
+        self._numbers_of_names = dict(citing.names)
+        self._pattern = None if citing.pattern is None else compile_pattern(citing.pattern)
         self._budget = MAX_ANSWER_PAGES
 
     def tags(self, line: str, marks: Sequence[re.Match[str]], *, bare: bool) -> list[Stretch]:
@@ -175,7 +172,7 @@ class TagReader:
             ranges, has_word, size = _ranges(rest)
             pages = self._numbers(ranges) if has_word else {}
             for part in () if has_word else _PARTS.split(rest):
-                number = self._citing.numbers.get(normal_name(part.strip(" \t.*_\"'`")))
+                number = self._numbers_of_names.get(normal_name(part.strip(" \t.*_\"'`")))
                 if number is None:
                     break
                 pages[number] = None
@@ -185,7 +182,7 @@ class TagReader:
 
     def _of_pattern(self, line: str) -> list[Stretch]:
         found = []
-        for match in [] if self._citing.compiled is None else self._citing.compiled.finditer(line):
+        for match in () if self._pattern is None else self._pattern.finditer(line):
             text = next((group for group in match.groups() if group), match[0])[:MAX_TAG_CHARS]
             pages = self._pages(text, whole=False) or self._numbers(_ranges(text)[0])
             if pages and match.end() > match.start():
@@ -193,7 +190,7 @@ class TagReader:
         return found
 
     def _named(self, inside: str) -> dict[int, None]:
-        numbers = self._citing.numbers
+        numbers = self._numbers_of_names
         if not numbers:
             return {}
         lead = _SOURCE_LEAD.match(inside)

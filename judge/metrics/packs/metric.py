@@ -15,7 +15,7 @@ import orjson
 from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Metric, Outcome, ScoredOutcome, UnscoredOutcome, unsampled_task
-from judge.metrics.base import BaseMetric, score_on
+from judge.metrics.base import BaseMetric
 from judge.metrics.packs.options import PAIR, SAID, Example
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.packs.templates import TextName, is_given, select, texts_of
@@ -111,7 +111,7 @@ class PackMetric(BaseMetric):
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
         verdict = extract_verdict(reply)
-        value: Any = score_on(SAID if self.pack.options.is_pair else self.scale, verdict["score"])
+        value: Any = self.score_of(verdict["score"], SAID if self.pack.options.is_pair else None)
         self.pack.checked(verdict)
         if self.pack.options.is_pair:
             swapped = is_swapped(task.event_id)

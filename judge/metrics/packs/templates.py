@@ -77,11 +77,7 @@ MARKDOWN = Dialect(
     names={
         "item.input": "question",
         "item.output_text": "answer",
-        "item.reference": "reference",
-        "item.context": "context",
-        "item.messages": "messages",
-        "item.tool_calls": "tool_calls",
-        "item.other_answer": "other_answer",
+        **{f"item.{name}": name for name in TEXTS[2:]},
         "sample.output_text": "answer",
         EVENT: EVENT,
     },
