@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import hashlib
 import importlib
 import inspect
 import math
 import signal
+import symtable
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -372,14 +372,8 @@ def _spec(module: str) -> ModuleSpec | None:
 def _defines(code: bytes, name: str, origin: str) -> bool:
     """Return whether a module's source defines a name; True if it has a wildcard import."""
     try:
-        tree = ast.parse(code)
+        table = symtable.symtable(code, origin, "exec")  # type: ignore[arg-type]  # bytes, too
     except (SyntaxError, ValueError) as error:
         raise JudgeConfigurationError(f"{origin} is not valid Python: {error}; correct it") from error
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
-            return True
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
-            return True
-        if isinstance(node, ast.alias) and (node.asname or node.name) in (name, "*"):
-            return True
-    return False
+    defined = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
+    return name in defined or b"import *" in code

@@ -78,13 +78,10 @@ class Doubts:
         self._question = passage(question)
         # Any answer may repeat the question's words.
         self._ignored = self._question.content | _POLARITY
-        self._own: dict[Passage, frozenset[str]] = {}
 
     def own(self, text: Passage) -> frozenset[str]:
         """Return the stems of a text's content words that are not in the question, but for yes and no."""
-        if text not in self._own:
-            self._own[text] = text.content - self._ignored
-        return self._own[text]
+        return text.content - self._ignored
 
     def refuses(self, text: Passage) -> bool:
         """Return whether a text starts like a refusal and adds only words that are known or usual in one."""

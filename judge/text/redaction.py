@@ -47,7 +47,6 @@ _EXPRESSION = re.compile(
 _KEY_NAMES: Final = tuple(read_data("sensitive.toml")["key_names"].split())
 _DATE = re.compile(r"(?:0?[1-9]|[12]\d|3[01])[ ./-](?:0?[1-9]|[12]\d|3[01])[ ./-](?:1\d|20)\d\d(?!\d)")
 _NO_PHONE = re.compile(r"0\d{0,2}(?: 0{3})+|0\d(?:[ \t/_-]{1,3}\d\d){0,3}|0\d(?:[ \t/_-]{1,3}\d\d){5,}")
-_WIDE_GAP = re.compile(r"[^A-Za-z0-9]{4}")
 _TITLE = re.compile(r" {1,3}[A-Z]")
 _LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}([ .])\d{3}(?:\1\d{3})*")
@@ -84,7 +83,7 @@ def find_sensitive(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A pattern; its check returns the end of the data that begins where the match or its value does."""
+    """A pattern and a check of the data, which is the match or its value."""
 
     expression: re.Pattern[str]
     check: Callable[[re.Match[str], str], bool] | None
@@ -98,8 +97,6 @@ class _Rule:
                 start, end = match.span()
             if self.unless is not None and self.unless.search(text[max(start - _LOOK_BACK, 0) : start]):
                 continue
-            if self.check is _is_iban:
-                end = _end_of_iban(text, start)
             if self.check is None or self.check(match, text[start:end]):
                 yield start, end
 
@@ -180,35 +177,12 @@ def _is_card(_: re.Match[str], number: str) -> bool:
     return sum(sum(divmod(digit, 10)) for digit in doubled) % 10 == 0
 
 
-@cache
-def _iban_sizes() -> Mapping[str, int]:
-    return {
-        name[:2]: int(name[2:])
-        for rule in read_data("sensitive.toml")["ibans"]
-        for name in rule["countries"].split()
-    }
-
-
-def _end_of_iban(text: str, start: int) -> int:
-    """Return the end of an account number with as many characters as its country's have."""
-    missing = _iban_sizes().get(text[start : start + 2].upper(), 0)
-    end = start
-    while missing and end < len(text):
-        missing -= text[end].isalnum()
-        end += 1
-    return start if text[end : end + 1].isalnum() else end
-
-
 def _is_iban(_: re.Match[str], number: str) -> bool:
     """Whether the check digits (ISO 13616) are right; words after "at 10" have too few digits."""
     account = "".join(filter(str.isalnum, number))
-    if (
-        not account.isascii()
-        or _WIDE_GAP.search(number)
-        or sum(map(str.isdecimal, account)) < 0.4 * len(account)
-    ):
+    if not account.isascii() or sum(map(str.isdecimal, account)) < 0.4 * len(account):
         return False
-    return bool(account) and int("".join(str(int(char, 36)) for char in account[4:] + account[:4])) % 97 == 1
+    return int("".join(str(int(char, 36)) for char in account[4:] + account[:4])) % 97 == 1
 
 
 def _is_phone(_: re.Match[str], number: str) -> bool:
