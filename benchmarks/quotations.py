@@ -85,7 +85,8 @@ def _claims() -> Iterator[tuple[str, str]]:
 def _similarity(words: str, text: str) -> tuple[float, float]:
     """Return the similarity of the nearest passage, and the required one."""
     wanted = Letters(words, keep_marks=False)
-    return Letters(text, keep_marks=False).similarity(wanted), needed_similarity(len(wanted.row))
+    found = Letters(text, keep_marks=False).candidates(wanted, 0)
+    return max((one[0] for one in found), default=0.0), needed_similarity(len(wanted.row))
 
 
 def _with_slips(words: str, chance: random.Random) -> str:

@@ -8,11 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from importlib import resources
 from itertools import chain
-from typing import Any, Final
-
-import yaml
+from typing import Final
 
 from judge.text.citations import Claim
 from judge.text.normal import TextIndex, normalise
@@ -23,6 +20,7 @@ from judge.text.words import (
     each_word,
     fold,
     has_words,
+    read_data,
     sentences,
     word_texts,
     words,
@@ -32,13 +30,9 @@ Place = tuple[int, int]
 MAX_CHARS = 4000
 """Maximum characters of a sentence that are examined."""
 
-_DATA: dict[str, Any] = yaml.safe_load(
-    resources.files("judge").joinpath("metrics", "claims.yaml").read_text("utf-8")
-)
-_OPENING = re.compile(
-    rf"\W*(?:{'|'.join(re.escape(fold(opening)) for opening in _DATA['openings'])})(?![^\W_])"
-)
-_SOURCES_SAY_NOTHING = re.compile(_DATA["sources_say_nothing"])
+_OPENINGS = "|".join(re.escape(fold(opening)) for opening in read_data("claims.toml")["openings"])
+_OPENING = re.compile(rf"\W*(?:{_OPENINGS})(?![^\W_])")
+_SOURCES_SAY_NOTHING = re.compile(read_data("claims.toml")["sources_say_nothing"])
 _NOT_CLAIMING_ENDS = frozenset({":", "\uff1a", "?", "\uff1f", "\u061f", ";"})
 _CLOSING = "\"'\u201d\u2019\u00bb)]*_ "
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s{0,3}(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__):?\s*\Z")

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import Final, Literal
 
 from rapidfuzz import fuzz
-from rapidfuzz.distance import Levenshtein
+from rapidfuzz.distance.Levenshtein import normalized_similarity as likeness
 
 from judge.text.normal import TextIndex, without_lone_surrogates
 from judge.text.passages import Passage, passage
@@ -86,18 +86,15 @@ class Quotable:
         self.index = TextIndex(text)
         self._read = text if read is None else read
         self._found: dict[str, Quotation | None] = {}
-        self._told: dict[tuple[tuple[int, int], int], str] = {}
 
     def around(self, place: tuple[int, int], *, neighbours: int = 0) -> Passage:
         """Return the sentences that overlap a span, and some before and after."""
-        if (place, neighbours) not in self._told:
-            start, end = place
-            first = max(bisect_right(self._sentences, start, key=itemgetter(1)) - neighbours, 0)
-            last = bisect_left(self._sentences, end, key=itemgetter(0)) + neighbours
-            if around := self._sentences[first:last]:
-                start, end = min(start, around[0][0]), max(end, around[-1][1])
-            self._told[place, neighbours] = self._read[start:end]
-        return passage(self._told[place, neighbours])
+        start, end = place
+        first = max(bisect_right(self._sentences, start, key=itemgetter(1)) - neighbours, 0)
+        last = bisect_left(self._sentences, end, key=itemgetter(0)) + neighbours
+        if around := self._sentences[first:last]:
+            start, end = min(start, around[0][0]), max(end, around[-1][1])
+        return passage(self._read[start:end])
 
     @cached_property
     def _sentences(self) -> Sequence[tuple[int, int]]:
@@ -206,7 +203,7 @@ class Letters:
 
     def nearest(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
         needed = needed_similarity(len(wanted.row))
-        for similarity, first, last in sorted(self._candidates(wanted, begin), reverse=True):
+        for similarity, first, last in sorted(self.candidates(wanted, begin), reverse=True):
             start, end = self._place(first, last)
             if (
                 similarity >= needed
@@ -216,10 +213,7 @@ class Letters:
                 return start, end
         return None
 
-    def similarity(self, wanted: Letters) -> float:
-        return max((similarity for similarity, _, _ in self._candidates(wanted, 0)), default=0.0)
-
-    def _candidates(self, wanted: Letters, begin: int) -> Iterator[tuple[float, int, int]]:
+    def candidates(self, wanted: Letters, begin: int) -> Iterator[tuple[float, int, int]]:
         """Yield the similarity, first and last token of the best alignment in each likely window."""
         if not MIN_FUZZY_CHARS <= len(wanted.row) <= MAX_FUZZY_CHARS or not self.tokens:
             return
@@ -228,13 +222,11 @@ class Letters:
             found = fuzz.partial_ratio_alignment(wanted.row, self.row[offset : self._end(last)])
             if found is None:
                 continue
-            begun, ended = (
-                self._token_at(offset + found.dest_start),
-                self._token_at(offset + found.dest_end - 1),
-            )
+            begun = self._token_at(offset + found.dest_start)
+            ended = self._token_at(offset + found.dest_end - 1)
             # The alignment may begin or end within a word, or one word off.
             yield max(
-                (self._likeness(wanted.row, one, other), one, other)
+                (likeness(wanted.row, self.row[self._starts[one] : self._end(other)]), one, other)
                 for one in range(max(begun - 1, first), min(begun + 1, last) + 1)
                 for other in range(max(ended - 1, one), min(ended + 1, last) + 1)
             )
@@ -261,9 +253,6 @@ class Letters:
             if len(places) < _ANCHORS:
                 places.append(number)
         return found
-
-    def _likeness(self, wanted: str, first: int, last: int) -> float:
-        return Levenshtein.normalized_similarity(wanted, self.row[self._starts[first] : self._end(last)])
 
     def _starts_at(self, begin: int) -> int:
         """Return the position in `row` of the first token at or after an offset of the text."""

@@ -6,7 +6,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -131,8 +131,6 @@ _END = re.compile(
     f"|(?<=[{_WIDE_STOPS}])([{_WIDE_STOPS}]*+[{_AFTER_WIDE_STOPS}]*+)"
     f"|(?<=[{_LINE_ENDS}])([{_LINE_ENDS}]*+))"
 )
-_REMEMBERED_CHARS = 1000
-"""Sentences of longer texts are not cached: they would take too much memory."""
 _LAST_WORD = re.compile(r"[^\W\d_][\w.]*$")
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\(?(?:\d{1,3}|[A-Za-z])[.)])$")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
@@ -144,11 +142,6 @@ def sentences(text: str) -> Sequence[tuple[int, int]]:
     A sentence ends at a line end, a full-width stop, or a stop before white space (not after an abbreviation,
     an initial or a list mark, and not before a lower-case letter).
     """
-    return _remembered_sentences(text) if len(text) <= _REMEMBERED_CHARS else tuple(each_sentence(text))
-
-
-@lru_cache(maxsize=256)
-def _remembered_sentences(text: str) -> Sequence[tuple[int, int]]:
     return tuple(each_sentence(text))
 
 
@@ -162,9 +155,8 @@ def each_sentence(text: str) -> Iterator[tuple[int, int]]:
     yield from _pieces(text, start, len(text))
 
 
-def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return a run without white space around it, in parts if it is long; none without a letter or digit."""
-    found = []
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield a run without white space around it, in parts if it is long; none without a letter or digit."""
     while start < end:
         cut = end
         if end - start > MAX_SENTENCE_CHARS:
@@ -174,9 +166,8 @@ def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
         stop = start + len(piece)
         piece = piece.lstrip()
         if piece[:1].isalnum() or _ALPHANUMERIC.search(piece) is not None:
-            found.append((stop - len(piece), stop))
+            yield stop - len(piece), stop
         start = cut
-    return found
 
 
 def _ends_sentence(text: str, start: int, stop: int, end: int) -> bool:

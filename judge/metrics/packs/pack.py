@@ -75,14 +75,11 @@ class PromptPack:
     @property
     def hash(self) -> str:
         """Hash of the templates, 12 hexadecimal digits; equal for equal prompts in both dialects."""
-        parts: list[Any] = [
-            [role, [[piece.text, piece.name is not None] for piece in template]]
-            for role, template in self.messages
-        ]
+        parts: list[Any] = [[role, [[*piece] for piece in template]] for role, template in self.messages]
         examples = [[turn.role, turn.content] for turn in self._example_turns()]
         if examples:
             parts.append(examples)
-        if any(piece.name == EVENT for _, template in self.messages for piece in template):
+        if any((EVENT, True) in template for _, template in self.messages):
             parts.append([EVENT, *self.options.event])
         return short_hash(json.dumps(parts, ensure_ascii=True, separators=(",", ":")))
 
@@ -117,9 +114,10 @@ class PromptPack:
 
 def _filled(template: Template, inputs: Inputs, event: str) -> str:
     # Each text once per name, however often a template uses it.
-    names = {piece.name for piece in template if piece.name is not None}
-    texts = {name: event if name == EVENT else written(inputs, name) for name in names}
-    return "".join(piece.text if piece.name is None else texts[piece.name] for piece in template)
+    texts = {
+        name: event if name == EVENT else written(inputs, name) for name, is_name in {*template} if is_name
+    }
+    return "".join(texts[text] if is_name else text for text, is_name in template)
 
 
 def load_pack(path: Path) -> PromptPack:
@@ -158,7 +156,7 @@ def _pack(
     options = PackOptions.model_validate(given)
     warnings += schema_warnings(options.response_schema)
     messages = tuple((role, read_template(text, dialect, warnings)) for role, text in parts)
-    uses = frozenset(piece.name for _, template in messages for piece in template if piece.name is not None)
+    uses = frozenset(name for _, template in messages for name, is_name in template if is_name)
     if EVENT in uses:
         uses = uses - {EVENT} | set(options.event)
     elif "event" in options.model_fields_set:

@@ -29,13 +29,8 @@ TextName = str
 to_json: Final[Callable[[Any], str]] = json.JSONEncoder(ensure_ascii=False, indent=1).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    text: str
-    name: TextName | None = None
-
-
-Template = tuple[Piece, ...]
+Template = tuple[tuple[str, bool], ...]
+"""Its pieces; true: an input's name instead of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +102,14 @@ _TITLE = re.compile(r"\s*(?:#{1,6}[^\n]*)?\s*")
 
 def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
     """Split a template into pieces. Only known names become inputs; all other braces stay literal."""
-    pieces: list[Piece] = []
+    pieces: list[tuple[str, bool]] = []
     literal, end = "", 0
     for match in dialect.pattern.finditer(text):
         literal += text[end : match.start()]
         end = match.end()
         written = match[match.lastindex or 0]
         if match.lastgroup is None:
-            name = dialect.meant(written)
-            pieces += [Piece(literal), Piece(name, name)]
+            pieces += [(literal, False), (dialect.meant(written), True)]
             literal = ""
             continue
         literal += f"{{{written}}}"
@@ -124,7 +118,7 @@ def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
                 f"{match[0]} is not filled in, because its braces are doubled; write "
                 f"{match[0][1:-1]} to fill it in"
             )
-    return tuple(piece for piece in (*pieces, Piece(literal + text[end:])) if piece.text)
+    return tuple(piece for piece in (*pieces, (literal + text[end:], False)) if piece[0])
 
 
 def split_front_matter(text: str) -> tuple[str | None, str]:
@@ -221,16 +215,15 @@ def select(event: QAEvent, uses: Collection[TextName]) -> Inputs:
 
 
 def texts_of(inputs: Inputs, name: TextName) -> list[str]:
-    match name:
-        case "context":
-            return [*(inputs.context or {}).values()]
-        case "messages":
-            return [turn.content for turn in inputs.messages or ()]
-        case "tool_calls":
-            return [text for call in inputs.tool_calls or () for _, text in call]
-        case "question" | "answer" | "reference" | "other_answer":
-            return [getattr(inputs, name) or ""]
-    return [(inputs.fields or {}).get(name.removeprefix("fields."), "")]
+    if name not in TEXTS:
+        return [(inputs.fields or {}).get(name.removeprefix("fields."), "")]
+    given = getattr(inputs, name) or ""
+    match given:
+        case str():
+            return [given]
+        case Mapping():
+            return [*given.values()]
+    return [text for one in given for key, text in one if key != "role"]
 
 
 def is_given(inputs: Inputs, name: TextName) -> bool:
@@ -245,7 +238,7 @@ def written(inputs: Inputs, name: TextName) -> str:
     if name == "context":
         return render_context(inputs.context or {})
     if name in {"messages", "tool_calls"}:
-        turns = (inputs.messages if name == "messages" else inputs.tool_calls) or ()
+        turns = getattr(inputs, name) or ()
         return to_json([{key: neutralize(text) for key, text in turn} for turn in turns])
     return neutralize(texts_of(inputs, name)[0])
 
