@@ -42,8 +42,7 @@ class PanelJudge:
     async def judge(self, task: JudgeTask) -> Result:
         given: dict[int, Result] = {}
         await self._ask(range(len(self._members)), task, given, patient=False)
-        down = [place for place in range(len(self._members)) if place not in given]
-        if down and self._verdicts(given) < self._quorum:
+        if down := [place for place in range(len(self._members)) if place not in given]:
             await self._ask(down, task, given, patient=True)
         return self._result([(self._members[place], given[place]) for place in sorted(given)])
 

@@ -12,6 +12,7 @@ import pytest
 
 from judge.chat import ChatReply, ChatRequest, RateLimits
 from judge.endpoints.clients import ScriptedChat
+from judge.endpoints.health import Breaker
 from judge.endpoints.limiter import Concurrency, Quota
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool
@@ -186,6 +187,25 @@ async def test_without_retry_after_all_calls_pause_together() -> None:
         assert all(result.judge is not None and result.judge.tries <= 12 for result in results)
         # Four; then 32, 16, 8, 4, 2, 1, 1 ... calls between the pauses.
         assert len([moment for moment, _ in server.calls if moment < back]) <= 120
+
+
+@virtually
+async def test_refusals_of_one_pause_are_one_failure_and_leave_the_event_at_its_endpoint() -> None:
+    """Neither 20 refused calls nor an event's second refusal make the spare, another model, be asked."""
+    began = now()
+    busy = JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+    first, spare = Server(until(began + 1.5, busy)), Server(lambda *_: 0.1, endpoint="spare")
+    judge, _, notes = pooled(first, spare)
+    await judge_all(judge, ["a"] * 20)
+    assert notes.outcomes["primary", "rate_limited"] > 20
+    assert (notes.downs, spare.calls) == ([("primary", False), ("spare", False)], [])
+
+
+def test_failures_in_a_row_open_the_breaker_and_an_answer_ends_the_row() -> None:
+    breaker = Breaker(3, 5.0, lambda: 1.0)
+    assert not any(breaker.failed(0.0) for _ in range(2))
+    breaker.answered()
+    assert [breaker.failed(0.0) for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -16,6 +17,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from schemas import QAEvent
 from streams.errors import SettingsError
+from streams.intake.joining import intakes
 from streams.intake.joining.intakes import ConversationIntake, Joining
 from streams.intake.joining.join import JoinBounds, joined
 from streams.intake.reading.decode import JsonReader
@@ -176,6 +178,15 @@ async def test_a_restart_reads_events_before_the_offset() -> None:
     await ended(*held)
     (whole,) = stage.tasks("whole")
     assert [one.content for one in whole.messages] == ["q1", "a1", "q2", "a2", "q3", "a3"]
+
+
+async def test_a_group_beyond_the_bound_is_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intakes, "LONGEST_SLEEP_SECONDS", 3_600.0)
+    stage = Stage(bounds=replace(BOUNDS, idle=3_600, longest=3_600, groups=1))
+    first, _ = stage.started(record(1), record(2, key=b"c-2", conversation_id="c-2"))
+    await ended(first)
+    assert [task.event_id for task in stage.tasks("whole")] == ["c-1"]
+    stage.intake.release()
 
 
 async def test_records_have_to_be_keyed_by_conversation() -> None:
