@@ -109,9 +109,6 @@ class EndpointObserver:
     def model_changed(self, endpoint: str, before: str, after: str) -> None:
         """A model answered that had not answered at this endpoint before, after another one."""
 
-    def cache_failed(self) -> None:
-        """Reading a verdict from the cache or writing it failed."""
-
 
 @dataclass(slots=True)
 class Attempt:

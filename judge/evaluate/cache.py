@@ -7,7 +7,6 @@ import logging
 import os
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -78,29 +77,30 @@ class FileCache:
     """Cache in a file, which survives restarts; evicts the least recently used entries.
 
     The file is an SQLite database of JSON entries (`diskcache` unpickles its own: CVE-2025-69872), created in
-    an existing folder. Workers on one machine may share it. A failure never blocks judging: a file that
-    cannot be read is renamed and replaced at the start; a read or write that fails later is skipped.
-
-    Args:
-        on_failure: Called at each failed access; the first is logged.
+    an existing folder. Workers on one machine may share it. A failure never blocks judging: what cannot be
+    read is a miss, and the first failure is logged. In place of a damaged file memory is used.
 
     Raises:
         JudgeConfigurationError: The file belongs to another program, or cannot be opened or created.
     """
 
-    def __init__(self, path: Path, max_entries: int, on_failure: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, path: Path, max_entries: int) -> None:
         self._path = path
         self._max_entries = max_entries
-        self._on_failure = on_failure
         self._has_failed = False
         self._puts = 0
         try:
-            self._database = _open_or_replace(path)
-        except (OSError, sqlite3.Error) as error:
+            if path.parent.is_dir():  # else SQLite names the problem
+                make_private(path)
+            self._database = _open(path)
+        except (OSError, sqlite3.OperationalError) as error:
             raise JudgeConfigurationError(
                 f"judge.cache.file {path} cannot be opened: {error}; check that its folder exists "
                 "and can be written"
             ) from error
+        except sqlite3.Error as error:
+            self._failed(error)
+            self._database = _open(":memory:")
 
     def get(self, key: str) -> bytes | None:
         rows = self._execute("SELECT entry FROM verdicts WHERE key = ?", key)
@@ -121,38 +121,21 @@ class FileCache:
         self._database.close()
 
     def _execute(self, statement: str, *values: object) -> list[Any]:
-        """Return the rows; none if it fails, which counts unless another worker writes."""
+        """Return the rows; none if it fails, such as while another worker writes."""
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code of an extended one
-            if code not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-                self._on_failure()
-                if not self._has_failed:
-                    _log.warning(
-                        "verdict cache %s fails, repeated verdicts are billed again: %s", self._path, error
-                    )
-                self._has_failed = True
+            self._failed(error)
             return []
 
-
-def _open_or_replace(path: Path) -> sqlite3.Connection:
-    try:
-        return _open(path)
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError as error:
-        aside = path.with_name(f"{path.name}.unreadable")
-        _log.warning("verdict cache %s cannot be read (%s): renamed to %s", path, error, aside)
-        path.replace(aside)
-        for side in _SIDES[1:]:
-            path.with_name(path.name + side).unlink(missing_ok=True)
-        return _open(path)
+    def _failed(self, error: sqlite3.Error) -> None:
+        if not self._has_failed:
+            told = "verdict cache %s fails (%s), so repeated verdicts are billed again; delete a damaged file"
+            _log.warning(told, self._path, error)
+        self._has_failed = True
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    if path.parent.is_dir():  # else SQLite names the problem
-        make_private(path)
+def _open(path: Path | str) -> sqlite3.Connection:
     # One thread at a time uses it, but a blocking judge has a thread of its own.
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:

@@ -330,9 +330,6 @@ class JudgeWatch(EndpointObserver):
         told = "another model answers; scores before and after are not comparable"
         _log.warning(told, endpoint=endpoint, before=before, after=after)
 
-    def cache_failed(self) -> None:
-        self.counts.count("judgestream_verdict_cache_failures_total")
-
     def down(self, endpoint: str, reason: str | None) -> None:
         self.counts.set("judgestream_judge_breaker_open", endpoint, to=float(reason is not None))
         # A counter that begins at 0 shows its first increase.

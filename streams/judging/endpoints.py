@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Final
@@ -203,7 +203,7 @@ def open_pool(
     observer = observer or EndpointObserver()
     patience = replace(PATIENCE, timeout_seconds=judge.timeout_seconds, confirm_seconds=confirm_seconds)
     options = JudgingOptions(judge.max_in_flight, patience, judge.max_output_tokens)
-    cache = open_cache(judge.cache, observer.cache_failed) if cached else None
+    cache = open_cache(judge.cache) if cached else None
     return EndpointPool(opened, options, prices=prices, cache=cache, observer=observer)
 
 
@@ -251,9 +251,9 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
     )
 
 
-def open_cache(settings: CacheSettings, on_failure: Callable[[], None]) -> VerdictCache | None:
+def open_cache(settings: CacheSettings) -> VerdictCache | None:
     if not settings.max_entries:
         return None
     if settings.file is None:
         return MemoryCache(settings.max_entries)
-    return FileCache(settings.file, settings.max_entries, on_failure)
+    return FileCache(settings.file, settings.max_entries)

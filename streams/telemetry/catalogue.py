@@ -101,8 +101,6 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "Sampling rate in force of a stratum (sampling rule), the same at each worker; only with "
         "sampling.budget.",
         "stratum"),
-    _counter("judgestream_verdict_cache_failures_total", "accesses",
-        "Verdicts that could not be read from or written to the cache."),
     _counter("judgestream_verdict_corrections_total", "corrections",
         "Corrections by code of the judge's claims.", "metric", "kind"),
     _counter("judgestream_verdict_suspicions_total", "verdicts",

@@ -27,7 +27,6 @@ _EVENT = set(label_names(["app", "model", "prompt_version", "tenant", "language"
 _SPECS = {spec.name: spec for spec in (*CATALOGUE, *PROCESS)}
 # Metrics without a dashboard, rule or alert, each with its reason.
 _UNUSED: dict[str, str] = {
-    "judgestream_verdict_cache_failures_total": "the log says why, and the cost of judging is shown",
     "judgestream_deprecated_settings": "the log and `config check` name them, before an upgrade",
     "judgestream_monitor_anchors_calls": "`judgestream anchors status` tells them",
     "judgestream_monitor_state_problems": "the log says which series learned again, and why",

@@ -134,8 +134,6 @@ def test_calls_and_outages_are_counted_and_logged() -> None:
         assert registry.get_sample_value("judgestream_judge_breaker_open", endpoint) == 1
         clock[0] = 72.5
         watch.down("primary", None)
-    watch.cache_failed()
-    assert registry.get_sample_value("judgestream_verdict_cache_failures_total") == 1
     assert registry.get_sample_value("judgestream_judge_breaker_open", endpoint) == 0
     assert registry.get_sample_value("judgestream_judge_in_flight", endpoint) == 3
     labels = {**endpoint, "model": "m", "outcome": "timeout"}
