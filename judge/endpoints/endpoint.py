@@ -61,13 +61,10 @@ class Endpoint:
         self.evaluators: dict[str, Evaluator] = {}
         """Evaluators by metric name; they judge the neutral event."""
         self.lane: BatchLane | None = None
-        self.trouble: str | None = None
+        self._state = EndpointState(self.name, up=True)
         self.misconfigured: str | None = None
         """Its configuration error, if it has never answered and refuses neutral events."""
-        self._remedy = ""
-        self._down_since: datetime | None = None
-        self._models: list[str] = []
-        self._model_changed_at: datetime | None = None
+        self._models: set[str] = set()
         self._kind: str | None = None
         """Error type that took it down; None if it does not answer."""
         self._metric = ""
@@ -88,17 +85,7 @@ class Endpoint:
 
     @property
     def state(self) -> EndpointState:
-        return EndpointState(
-            self.name,
-            up=self.is_up,
-            reason=self.trouble or "",
-            remedy=self._remedy,
-            since=self._down_since,
-            failed_share=failed_share(self.histories.values(), self._clock()),
-            model=self._models[-1] if self._models else "",
-            earlier_model=self._models[-2] if len(self._models) > 1 else "",
-            model_changed_at=self._model_changed_at,
-        )
+        return replace(self._state, failed_share=failed_share(self.histories.values(), self._clock()))
 
     async def ask(self, request: ChatRequest, attempt: Attempt) -> ChatReply:
         """Wait in the queue and send a call; EndpointDownError and DrainingError: nothing was sent.
@@ -216,13 +203,15 @@ class Endpoint:
     def _answered_by(self, model: str) -> None:
         if model in self._models or len(self._models) >= 20:
             return
-        if self._models:
-            self._model_changed_at = datetime.now(UTC)
-            self._pool.observer.model_changed(self.name, self._models[-1], model)
-        self._models.append(model)
+        self._models.add(model)
+        before, changed_at = self._state.model, None
+        if before:
+            changed_at = datetime.now(UTC)
+            self._pool.observer.model_changed(self.name, before, model)
+        self._state = replace(self._state, model=model, earlier_model=before, model_changed_at=changed_at)
 
     def _down(self) -> EndpointDownError:
-        return EndpointDownError(self.trouble or f"judge endpoint {self.name} is down")
+        return EndpointDownError(self._state.reason or f"judge endpoint {self.name} is down")
 
     def _take_down(
         self,
@@ -235,8 +224,9 @@ class Endpoint:
     ) -> None:
         if not self.breaker.open(self._clock(), pause_seconds):
             return
-        self.trouble, self._metric, self._kind = reason, metric, kind
-        self._remedy, self._down_since = remedy_for(error), datetime.now(UTC)
+        self._metric, self._kind = metric, kind
+        now, remedy = datetime.now(UTC), remedy_for(error)
+        self._state = replace(self._state, up=False, reason=reason, remedy=remedy, since=now)
         self._refused_since = self._clock() if isinstance(error, JudgeConfigurationError) else None
         self._pool.observer.down(self.name, reason)
         self.limiter.reject_waiting(self._down)
@@ -246,8 +236,8 @@ class Endpoint:
 
     def _came_back(self) -> None:
         self.breaker.close()
-        self.trouble = self.misconfigured = self._refused_since = self._down_since = None
-        self._remedy = ""
+        self.misconfigured = self._refused_since = None
+        self._state = replace(self._state, up=True, reason="", remedy="", since=None)
         for history in self.histories.values():
             history.begin(self._clock())
         self._pool.observer.down(self.name, None)
@@ -288,7 +278,7 @@ class Endpoint:
             self.breaker.open(now, MISCONFIGURED_SECONDS)
             self._pool.changed()
         if self._kind is None or not isinstance(trouble, EventError):
-            self.trouble, self._remedy = str(trouble), remedy_for(trouble)
+            self._state = replace(self._state, reason=str(trouble), remedy=remedy_for(trouble))
 
     async def _any_trouble(self, metrics: Iterable[str], kind: str | None) -> JudgeError | None:
         """Return the first error if all metrics fail the neutral event in the same way, else None."""

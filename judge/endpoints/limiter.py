@@ -139,7 +139,6 @@ class Limiter:
         self._closed = False
         self.waiting: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
 
     def estimate(self, request: ChatRequest) -> float:
         if self._tokens.per_minute is None:
@@ -180,8 +179,9 @@ class Limiter:
                 continue
             seconds = self._wait_seconds()
             if seconds > 0:
-                if seconds != _NEVER:
-                    self._admit_after(seconds)
+                self.stop()
+                if seconds != _NEVER:  # uvloop rounds to milliseconds and may call early
+                    self._timer = asyncio.get_running_loop().call_later(seconds, self.admit)
                 return
             call = self.waiting.popleft()
             self._start(call.tokens)
@@ -253,17 +253,3 @@ class Limiter:
         self._pool.in_flight += 1
         self._in_flight += 1
         self._pool.observer.in_flight(self._name, self._in_flight)
-
-    def _admit_after(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        at = loop.time() + seconds
-        if self._timer is not None:
-            if self._timer_at <= at:
-                return  # the running timer is earlier
-            self._timer.cancel()
-        # uvloop rounds to milliseconds and may call early; its handle may have no time, hence `_timer_at`.
-        self._timer, self._timer_at = loop.call_at(at, self._time_is_up), at
-
-    def _time_is_up(self) -> None:
-        self._timer = None
-        self.admit()
