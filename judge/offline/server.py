@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import orjson
@@ -202,23 +201,12 @@ async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamRespo
     return _json({"error": told}, status)
 
 
-@dataclass(slots=True)
-class BatchFaults:
-    """What batches do wrong. Of lines it is every n-th one; 0: none."""
-
-    seconds: float = 0.0
-    missing: int = 0
-    failed: int = 0
-    cut: int = 0
-    doubled: int = 0
-    status: str = "completed"
-
-
 class OfflineBatches:
     """Serves `/v1/files` and `/v1/batches`; lines are answered when a batch is due and looked at."""
 
     def __init__(self, answer: Callable[[bytes], Awaitable[dict[str, Any]]]) -> None:
-        self.faults = BatchFaults()
+        self.seconds = 0.0
+        """Time from a batch's creation until it is due."""
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.due_at: dict[str, float] = {}
@@ -238,7 +226,7 @@ class OfflineBatches:
         self._number += 1
         return f"{kind}-offline-{self._number}"
 
-    def _keep(self, lines: list[bytes]) -> str | None:
+    def keep(self, lines: list[bytes]) -> str | None:
         if not lines:
             return None
         name = self._name("file")
@@ -250,7 +238,7 @@ class OfflineBatches:
     async def upload(self, request: web.Request) -> web.Response:
         async for part in await request.multipart():
             if isinstance(part, BodyPartReader) and part.name == "file":
-                return web.json_response({"id": self._keep([bytes(await part.read())]), "object": "file"})
+                return web.json_response({"id": self.keep([bytes(await part.read())]), "object": "file"})
         raise ValueError("there is no file")
 
     async def content(self, request: web.Request) -> web.Response:
@@ -264,7 +252,7 @@ class OfflineBatches:
         body, name = await request.json(), self._name("batch")
         batch = {"id": name, "object": "batch", "status": "in_progress", "created_at": int(time.time())}
         self.batches[name] = batch | {one: body[one] for one in ("input_file_id", "metadata")}
-        self.due_at[name] = time.monotonic() + self.faults.seconds
+        self.due_at[name] = time.monotonic() + self.seconds
         return web.json_response(self.batches[name])
 
     async def list_batches(self, request: web.Request) -> web.Response:
@@ -278,7 +266,7 @@ class OfflineBatches:
         batch = self.batches[request.match_info["id"]]
         if batch["status"] == "in_progress" and time.monotonic() >= self.due_at[batch["id"]]:
             batch["status"] = "finalizing"
-            await self._complete(batch)
+            await self.complete(batch)
         return web.json_response(batch)
 
     async def cancel(self, request: web.Request) -> web.Response:
@@ -287,28 +275,12 @@ class OfflineBatches:
             batch["status"] = "cancelled"
         return web.json_response(batch)
 
-    async def _complete(self, batch: dict[str, Any]) -> None:
-        output, errors = list[bytes](), list[bytes]()
-        for number, raw in enumerate(self.files[batch["input_file_id"]].splitlines(), start=1):
-            if self._is_hit(number, self.faults.missing):
-                continue
-            line = orjson.loads(raw)
-            if self._is_hit(number, self.faults.failed):
-                errors.append(_line(line["custom_id"], 500, {"error": {"message": "failed on request"}}))
-                continue
-            body = await self._answer(orjson.dumps(line["body"]))
-            if self._is_hit(number, self.faults.cut):
-                body["choices"][0]["finish_reason"] = "length"
-            output.append(_line(line["custom_id"], 200, body))
-            if self._is_hit(number, self.faults.doubled):
-                output.append(_line(line["custom_id"], 200, {**body, "choices": []}))
-        files = {"output_file_id": self._keep(output), "error_file_id": self._keep(errors)}
-        batch |= files | {"status": self.faults.status}
-
-    @staticmethod
-    def _is_hit(number: int, every: int) -> bool:
-        return every > 0 and number % every == 0
+    async def complete(self, batch: dict[str, Any]) -> None:
+        lines = map(orjson.loads, self.files[batch["input_file_id"]].splitlines())
+        output = [line_of(one, await self._answer(orjson.dumps(one["body"]))) for one in lines]
+        batch |= {"output_file_id": self.keep(output), "error_file_id": None, "status": "completed"}
 
 
-def _line(custom_id: str, status: int, body: dict[str, Any]) -> bytes:
-    return orjson.dumps({"custom_id": custom_id, "response": {"status_code": status, "body": body}})
+def line_of(request: dict[str, Any], body: dict[str, Any], status: int = 200) -> bytes:
+    response = {"status_code": status, "body": body}
+    return orjson.dumps({"custom_id": request["custom_id"], "response": response})

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import pytest
 from aiohttp import web
 
-from judge.offline.server import BatchFaults, OfflineJudge
+from judge.offline.server import OfflineJudge, line_of
 from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.processes import SOON_MISSED, process
 from tests.integration.stage import Stage, event
@@ -75,19 +76,51 @@ async def test_most_verdicts_come_in_a_batch_at_half_the_price(stage: Stage, jud
     assert len({one.evaluator.fingerprint for one in results}) == 1
 
 
-FAULTS: Final[dict[str, BatchFaults]] = {
-    "lines": BatchFaults(missing=2, failed=3, cut=5, doubled=7),
-    "expired": BatchFaults(status="expired", missing=2),
-    "slow": BatchFaults(seconds=600),
-    "refused": BatchFaults(status="failed", missing=1),
+FAULTS: Final[dict[str, dict[str, Any]]] = {
+    "lines": {"missing": 2, "failed": 3, "cut": 5, "doubled": 7},
+    "expired": {"status": "expired", "missing": 2},
+    "slow": {},
+    "refused": {"status": "failed", "missing": 1},
 }
+NEVER: Final = EVENTS + 1
+
+
+def with_faults(
+    judge: OfflineJudge,
+    *,
+    missing: int = NEVER,
+    failed: int = NEVER,
+    cut: int = NEVER,
+    doubled: int = NEVER,
+    status: str = "completed",
+) -> None:
+    """Make every n-th line of the judge's batches wrong."""
+    batches = judge.batches
+
+    async def complete(batch: dict[str, Any]) -> None:
+        output, errors = list[bytes](), list[bytes]()
+        for number, raw in enumerate(batches.files[batch["input_file_id"]].splitlines(), start=1):
+            line = orjson.loads(raw)
+            if number % failed == 0 and number % missing:
+                errors.append(line_of(line, {"error": {"message": "failed on request"}}, 500))
+            elif number % missing:
+                body = await judge._completion(orjson.dumps(line["body"]))
+                if number % cut == 0:
+                    body["choices"][0]["finish_reason"] = "length"
+                again = [] if number % doubled else [line_of(line, body | {"choices": []})]
+                output += [line_of(line, body), *again]
+        files = {"output_file_id": batches.keep(output), "error_file_id": batches.keep(errors)}
+        batch |= files | {"status": status}
+
+    batches.complete = complete  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("name", FAULTS)
 async def test_what_no_batch_answers_is_judged_at_once(stage: Stage, judge: OfflineJudge, name: str) -> None:
     """Lines that are missing, failed, cut or ambiguous; batches that expire, fail or are given up."""
     with_lane(stage, judge, give_up_after_seconds=2 if name == "slow" else 600)
-    judge.batches.faults = FAULTS[name]
+    judge.batches.seconds = 600 if name == "slow" else 0
+    with_faults(judge, **FAULTS[name])
     async with stage.worker(None):
         await stage.produce([event(number) for number in range(EVENTS)])
         await stage.judges(IDS)
@@ -164,7 +197,7 @@ async def test_a_worker_killed_in_a_batch_s_life_pays_no_verdict_twice(
 async def test_a_batch_outlives_the_workers_that_wait_for_it(bootstrap_servers: str, tmp_path: Path) -> None:
     """A worker stops at once although a batch is open; of its successors one is killed."""
     async with OfflineJudge() as judge:
-        judge.batches.faults = BatchFaults(seconds=600)
+        judge.batches.seconds = 600
         stage = with_lane(Stage(bootstrap_servers, tmp_path), judge)
         stage.changes |= SOON_MISSED
         async with process(stage) as worker:

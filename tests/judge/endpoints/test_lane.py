@@ -25,7 +25,7 @@ from judge.endpoints.lane import (
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.errors import BatchMissedError, DrainingError
 from judge.evaluate.evaluator import Evaluator
-from judge.offline.server import BatchFaults, OfflineJudge
+from judge.offline.server import OfflineJudge
 from schemas import JudgeTask
 from tests.integration.deadlines import until
 from tests.judge.fake_openai import fake_openai
@@ -177,7 +177,7 @@ async def test_a_batch_without_an_id_is_looked_for(bench: Bench, exists: bool) -
 
 
 async def test_who_reads_a_task_again_finds_its_batch(bench: Bench) -> None:
-    bench.judge.batches.faults = BatchFaults(seconds=600)
+    bench.judge.batches.seconds = 600
     first = await bench.lane()
     waiting = asked(first, 1, 2)
     await until(lambda: any(one.batch_id for one in bench.log.records.values()), "a batch")
@@ -195,7 +195,7 @@ async def test_who_reads_a_task_again_finds_its_batch(bench: Bench) -> None:
 
 async def test_what_a_cancelled_batch_does_not_answer_is_missed(bench: Bench) -> None:
     """A provider that does not even end a cancelled batch is waited for no longer than its time."""
-    bench.judge.batches.faults = BatchFaults(seconds=600)
+    bench.judge.batches.seconds = 600
     lane = await bench.lane()
     (waiting,) = asked(lane, 1)
     await until(lambda: any(one.batch_id for one in bench.log.records.values()), "a batch")
