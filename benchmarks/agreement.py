@@ -177,8 +177,8 @@ def _labelled(event: dict[str, Any], labels: Sequence[dict[str, Any]]) -> Iterat
     numbered = ((page_number(name), text) for name, text in (event.get("context") or {}).items())
     pages = {number: text for number, text in numbered if number is not None}
     judged = {
-        _key(one.claim.text): one
-        for one in judge_claims(question=event["question"], answer=event["answer"], pages=pages)
+        _key(claim["claim_span"]): (match, claim)
+        for match, claim in judge_claims(question=event["question"], answer=event["answer"], pages=pages)
     }
     for label in labels:
         if label["support"] not in _LABELS:
@@ -187,12 +187,13 @@ def _labelled(event: dict[str, Any], labels: Sequence[dict[str, Any]]) -> Iterat
         if one is None:
             yield None
             continue
+        match, claim = one
         cited = "\n".join(pages.get(page, "") for page in label["pages"])
         yield _Labelled(
             complete=label["support"] == "Complete",
             cites=bool(label["pages"]),
-            strength=0.0 if one.match is None else one.match.share,
-            supported=one.supported,
+            strength=0.0 if match is None else match.share,
+            supported=claim["supported"],
             overlap=word_recall(label["claim"], cited),
         )
 

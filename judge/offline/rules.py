@@ -16,12 +16,7 @@ from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.metrics.scoring import coverage_score, relevance_cap
-from judge.text.citations import (
-    Claim,
-    citing_of_names,
-    page_number,
-    read_citations,
-)
+from judge.text.citations import citing_of_names, page_number, read_citations
 from judge.text.passages import passage, stem, stems
 from judge.text.tags import USUAL, Citing
 from judge.text.words import content_words, has_words, sentences, word_texts
@@ -206,32 +201,22 @@ def _item(words: str, answer_span: str | None, justification: str) -> dict[str, 
     }
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedClaim:
-    claim: Claim
-    page: int | None
-    match: Match | None
-    passage: str
-    relevant: bool
-
-    @property
-    def supported(self) -> bool:
-        return self.match is not None and self.match.holds(CLAIM_SHARE)
-
-
 def judge_claims(
     *, question: str, answer: str, pages: Mapping[int, str], citing: Citing = USUAL
-) -> list[JudgedClaim]:
-    """A claim is relevant if it, its passage or a claim that shares words with it concerns the question."""
+) -> list[tuple[Match | None, dict[str, Any]]]:
+    """Return each claim's best match in its pages, and the claim as it is listed.
+
+    A claim is relevant if it, its passage or a claim that shares words with it concerns the question.
+    """
     read = read_citations(answer, citing)
     untagged = (segment for segment in read.untagged if is_claim(segment.text))
     claims = sorted((*read.claims, *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
     cited = {page for claim in claims for page in claim.pages if page in pages}
     passages = {page: Passages(pages[page], CLAIM_SENTENCES) for page in cited}
     asked = passage(question).content
-    found: list[JudgedClaim] = []
     said = [passage(claim.text).content for claim in claims]
     about = asked.union(*(own for own in said if own & asked))
+    found = []
     for claim, own in zip(claims, said, strict=True):
         matches = ((page, passages[page].best(claim.text)) for page in claim.pages if page in passages)
         page, match = max(
@@ -239,9 +224,20 @@ def judge_claims(
             key=lambda one: (one[1].holds(CLAIM_SHARE), one[1].share),
             default=(None, None),
         )
-        words = "" if page is None or match is None else pages[page][match.start : match.end]
-        relevant = not asked or bool(own & about) or not asked.isdisjoint(stems(word_texts(words)))
-        found.append(JudgedClaim(claim, page, match, words, relevant))
+        words, reason = "", "Its pages have none of its words" if claim.pages else "It cites no page"
+        if page is not None and match is not None:
+            words, reason = pages[page][match.start : match.end], f"Page-{page} has {match.reason}"
+        supported = match is not None and match.holds(CLAIM_SHARE)
+        listed = {
+            "claim_span": claim.text,
+            "pages": list(claim.pages),
+            "page": page if supported else None,
+            "page_span": words if supported else None,
+            "justification": f"{reason}.",
+            "supported": supported,
+            "relevant": not asked or bool(own & about) or not asked.isdisjoint(stems(word_texts(words))),
+        }
+        found.append((match, listed))
     return found
 
 
@@ -249,13 +245,13 @@ def relevance_evidence(
     *, question: str, answer: str, pages: Mapping[int, str], missing: bool, citing: Citing = USUAL
 ) -> dict[str, Any]:
     """List an answer's claims and whether their pages support them; `missing`: it cites others, too."""
-    judged = judge_claims(question=question, answer=answer, pages=pages, citing=citing)
-    upheld = sum(one.supported and one.relevant for one in judged)
-    score = relevance_cap(upheld=upheld, total=len(judged)) if judged else 1
+    claims = [one for _, one in judge_claims(question=question, answer=answer, pages=pages, citing=citing)]
+    upheld = sum(one["supported"] and one["relevant"] for one in claims)
+    score = relevance_cap(upheld=upheld, total=len(claims)) if claims else 1
     return {
-        "claims": [_listed(one) for one in judged],
+        "claims": claims,
         "justification": (
-            f"{upheld} of {len(judged)} claims share enough words with a page that they cite. {NO_MODEL}"
+            f"{upheld} of {len(claims)} claims share enough words with a page that they cite. {NO_MODEL}"
         ),
         "score": min(score, _WITH_FLAW) if missing else score,
     }
@@ -268,22 +264,6 @@ def is_claim(text: str) -> bool:
         and not _NO_CLAIM.match(text)
         and len(content_words(text)) >= _MIN_CLAIM_WORDS
     )
-
-
-def _listed(one: JudgedClaim) -> dict[str, Any]:
-    reason = (
-        "Its pages have none of its words" if one.match is None else f"Page-{one.page} has {one.match.reason}"
-    )
-    span = one.passage if one.supported else None
-    return {
-        "claim_span": one.claim.text,
-        "pages": list(one.claim.pages),
-        "page": None if span is None else one.page,
-        "page_span": span,
-        "justification": f"{reason}." if one.claim.pages else "It cites no page.",
-        "supported": span is not None,
-        "relevant": one.relevant,
-    }
 
 
 def _fixed(texts: Sequence[str], schema: Mapping[str, Any] | None, sections: Mapping[str, str]) -> Any:
