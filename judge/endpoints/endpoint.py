@@ -15,7 +15,7 @@ from judge.endpoints.health import (
     PAID_TRIES,
     Breaker,
     CallHistory,
-    Trial,
+    Outcome,
     failed_share,
     share_of,
 )
@@ -109,7 +109,7 @@ class Endpoint:
             attempt.stalled = self._clock() - sent_at > 2 * self._call_seconds
             if not attempt.stalled:
                 # A repeated time-out may be the event's own.
-                is_repeated = error.kind == "timeout" and self.name in attempt.trials
+                is_repeated = error.kind == "timeout" and self.name in attempt.outcomes
                 self._unanswered(error, sent_at, counts=not is_repeated)
             raise
         except EventError as error:
@@ -128,20 +128,20 @@ class Endpoint:
             return await self.ask(replace(request, fresh=True), attempt)
         return reply
 
-    async def is_fault_of_event(self, metric: str, trial: Trial, kind: str, *, paid: bool) -> bool:
+    async def is_fault_of_event(self, metric: str, event: Outcome, kind: str, *, paid: bool) -> bool:
         """Return whether an event itself causes its failures; if the endpoint does, it is marked down."""
         history = self.histories[metric]
         while self.is_up and self._clock() >= self.limiter.paused_until:
-            decision = history.decide(trial, paid=paid, now=self._clock())
+            decision = history.decide(event, paid=paid, now=self._clock())
             if decision != "neutral":
                 return decision == "event"
-            trial.neutral_calls += 1
+            event.neutral_calls += 1
             trouble = await self._neutral_trouble(metric, kind)
             if trouble is None or not self.is_up:
                 continue
             if isinstance(trouble, JudgeUnavailableError) and trouble.kind == "rate_limited":
                 return False
-            since = history.since(trial.since, trial.outcome)
+            since = history.since(event.since, event)
             never_worked = isinstance(trouble, JudgeConfigurationError) and not self._ever_answered
             needed = 1 if never_worked or isinstance(trouble, JudgeUnavailableError) else OUTAGE_CALLS
             failed = sum(one.is_neutral and one.state == "failed" for one in since)
@@ -151,7 +151,7 @@ class Endpoint:
             others = [] if is_silent else [other for other in self.evaluators if other != metric]
             if others and await self._any_trouble(others, kind) is None:
                 history.forget_neutral_failures()
-                return trial.failures >= PAID_TRIES  # only this metric cannot be judged here
+                return event.failures >= PAID_TRIES  # only this metric cannot be judged here
             why = f"it fails every event ({kind}), and a neutral one: {trouble}"
             reason = why if isinstance(trouble, EventError) else str(trouble)
             self._take_down(reason, trouble, metric=metric, kind=kind)

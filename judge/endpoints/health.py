@@ -99,16 +99,9 @@ class Outcome:
     sent_at: float
     state: Literal["judged", "pending", "failed"]
     is_neutral: bool = False
-
-
-@dataclass(slots=True)
-class Trial:
-    """The failures of one event at one endpoint."""
-
     failures: int = 0
     since: float = inf
     """When its first try failed; only calls sent later show whether the endpoint is well."""
-    outcome: Outcome | None = None
     neutral_calls: int = 0
     """Neutral events that were judged on its account."""
 
@@ -137,29 +130,27 @@ class CallHistory:
         if sent_at >= self._begun_at:
             self._outcomes.append(Outcome(sent_at, "judged"))
 
-    def healed(self, trial: Trial) -> bool:
+    def healed(self, event: Outcome) -> bool:
         """Record that an event was judged after failures; return whether they count as the endpoint's."""
-        if trial.outcome is None or trial.outcome not in self._outcomes:
-            return False
-        trial.outcome.state = "failed"
-        return True
+        event.state = "failed"
+        return event in self._outcomes
 
-    def failed(self, trial: Trial, *, sent_at: float, now: float) -> None:
-        """Record a failure of an event; only its first one counts."""
-        trial.failures += 1
-        if trial.outcome is None:
-            trial.since = now
-            trial.outcome = Outcome(sent_at, "pending")
+    def failed(self, event: Outcome | None, *, sent_at: float, now: float) -> Outcome:
+        """Record a failure of an event, and return its outcome; only its first failure (None) counts."""
+        if event is None:
+            event = Outcome(sent_at, "pending", since=now)
             if sent_at >= self._begun_at:
-                self._outcomes.append(trial.outcome)
+                self._outcomes.append(event)
+        event.failures += 1
+        return event
 
     def neutral(self, sent_at: float, *, is_failure: bool) -> None:
         self._outcomes.append(Outcome(sent_at, "failed" if is_failure else "judged", is_neutral=True))
 
-    def excuse(self, trial: Trial) -> None:
+    def excuse(self, event: Outcome) -> None:
         """Record that the event's failures were its own."""
-        if trial.outcome is not None and trial.outcome in self._outcomes:
-            self._outcomes.remove(trial.outcome)
+        if event in self._outcomes:
+            self._outcomes.remove(event)
 
     def forget_neutral_failures(self) -> None:
         """Forget the failures of neutral events, because the metric caused them."""
@@ -180,10 +171,10 @@ class CallHistory:
                     break
         return kept
 
-    def decide(self, trial: Trial, *, paid: bool, now: float) -> Literal["event", "neutral", "again"]:
+    def decide(self, event: Outcome, *, paid: bool, now: float) -> Literal["event", "neutral", "again"]:
         """Return what follows a failure; `paid`: it cost tokens."""
-        since, latest = self.since(trial.since, trial.outcome), self.latest(now, trial.outcome)
-        if trial.failures < LEAST_TRIES:
+        since, latest = self.since(event.since, event), self.latest(now, event)
+        if event.failures < LEAST_TRIES:
             return "again"
         if not any(one.state == "judged" for one in since):
             return "neutral"
@@ -195,15 +186,15 @@ class CallHistory:
         neutral = [one.state for one in since if one.is_neutral]
         well = neutral.count("judged") >= NEUTRAL_CALLS and "failed" not in neutral
         share = max(LEAST_SHARE, low if well else high)
-        if share < 1 and trial.failures >= ceil(log(CHANCE) / log(share) - 1e-9):
+        if share < 1 and event.failures >= ceil(log(CHANCE) / log(share) - 1e-9):
             return "event"
-        if trial.failures < PAID_TRIES:
+        if event.failures < PAID_TRIES:
             return "again"
         if paid and low <= UNWELL_SHARE and (well or high <= DOUBTED_SHARE):
             return "event"
         is_unwell = proven > 1 and low > UNWELL_SHARE
         doubted = low > UNWELL_SHARE or (high > DOUBTED_SHARE and not well)
-        may_ask = trial.neutral_calls < MOST_NEUTRAL_CALLS and not is_unwell
+        may_ask = event.neutral_calls < MOST_NEUTRAL_CALLS and not is_unwell
         return "neutral" if doubted and may_ask else "again"
 
 

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from judge.chat import ChatClient
-from judge.endpoints.health import UNWELL_SHARE, Trial
+from judge.endpoints.health import UNWELL_SHARE, Outcome
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError, UnavailableKind
 from schemas import Usage
 
@@ -118,8 +118,8 @@ class Attempt:
     """Calls sent, failed ones included."""
     used: list[tuple[str, Usage]] = field(default_factory=list)
     """Endpoint and reported tokens of each call."""
-    trials: dict[str, Trial] = field(default_factory=dict)
-    """By endpoint."""
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    """By endpoint, once it has failed the task."""
     avoided: set[str] = field(default_factory=set)
     """Endpoints to ask only if no other is available."""
     pauses: int = 0

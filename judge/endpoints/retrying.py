@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.endpoint import Endpoint
-from judge.endpoints.health import Trial
 from judge.endpoints.options import Attempt
 from judge.errors import DrainingError, EndpointDownError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.evaluator import Evaluator
@@ -129,7 +128,7 @@ class RetryingJudge:
             if isinstance(error, JudgeConfigurationError):
                 detail = f"{error.told} each time to this event, and accepts others"
                 return judge.failed(task, "content_refused", detail, tries=attempt.calls)
-            failures = attempt.trials[endpoint.name].failures
+            failures = attempt.outcomes[endpoint.name].failures
             detail = f"{failures} calls failed while others succeeded; the last: {error}"
             return judge.failed(task, "no_answer", detail, tries=attempt.calls)
         if kind == "configuration":
@@ -140,31 +139,31 @@ class RetryingJudge:
 
     async def _pause_at(self, endpoint: Endpoint, attempt: Attempt) -> None:
         """Pause before an event is asked again that the endpoint answered, but did not judge."""
-        failures = attempt.trials[endpoint.name].failures
+        failures = attempt.outcomes[endpoint.name].failures
         if failures > 1 and endpoint.is_up:
             await self._pause(min(2.0 ** (failures - 2), 4.0))  # at most four first pauses
 
     def _judged(self, endpoint: Endpoint, attempt: Attempt) -> None:
         """Record a verdict: earlier failures of the event were those of its endpoints."""
-        if endpoint.name not in attempt.trials:
+        if endpoint.name not in attempt.outcomes:
             endpoint.histories[self._metric].judged(attempt.round_sent_at)
         for asked in self._endpoints:
-            trial = attempt.trials.get(asked.name)
-            if trial is not None and asked.histories[self._metric].healed(trial):
-                self._pool.observer.failed_event(asked.name, trial.failures)
+            event = attempt.outcomes.get(asked.name)
+            if event is not None and asked.histories[self._metric].healed(event):
+                self._pool.observer.failed_event(asked.name, event.failures)
 
     async def _is_fault_of_event(self, kind: str, endpoint: Endpoint, attempt: Attempt) -> bool:
-        trial = attempt.trials.setdefault(endpoint.name, Trial())
-        history = endpoint.histories[self._metric]
-        history.failed(trial, sent_at=attempt.round_sent_at, now=self._pool.clock())
-        is_fault = await endpoint.is_fault_of_event(self._metric, trial, kind, paid=attempt.round_used > 0)
+        history, known = endpoint.histories[self._metric], attempt.outcomes.get(endpoint.name)
+        event = history.failed(known, sent_at=attempt.round_sent_at, now=self._pool.clock())
+        attempt.outcomes[endpoint.name] = event
+        is_fault = await endpoint.is_fault_of_event(self._metric, event, kind, paid=attempt.round_used > 0)
         if is_fault:
-            history.excuse(trial)
+            history.excuse(event)
         return is_fault
 
     async def _before_next_try(self, kind: str, endpoint: Endpoint, attempt: Attempt) -> None:
         """Avoid an endpoint that does not answer, and pause if there is no other."""
-        failures = attempt.trials[endpoint.name].failures
+        failures = attempt.outcomes[endpoint.name].failures
         if failures % TRIES_BEFORE_NEXT == 0 or kind == "timeout":
             attempt.avoided.add(endpoint.name)
         following = self._pool.choose(self._endpoints, attempt.avoided)
