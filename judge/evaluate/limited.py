@@ -55,11 +55,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class LimitError(EventError):
-    """A limit was exceeded, or the process ended."""
-
-
-class LateError(LimitError):
+class LateError(EventError):
     """The time limit was exceeded."""
 
 
@@ -176,21 +172,16 @@ class Child:
         finally:
             killer.cancel()
 
-    def _value(self, kind: str, *answer: Any) -> Any:
-        match kind:
-            case "value":
-                return answer[0]
-            case "full":
-                raise self._over(f"it needed more than {self._arguments[0] // _MIB} MiB of memory")
-            case "unknown":
-                raise self._unknown("its process does not know it")
-            case "invalid":
-                raise InvalidVerdictError(*answer)
-            case "event":
-                raise EventError(*answer)
-        raise RuntimeError(": ".join(answer))
+    def _value(self, error: type[Exception] | None, *answer: Any) -> Any:
+        if error is MemoryError:
+            raise self._over(f"it needed more than {self._arguments[0] // _MIB} MiB of memory")
+        if error is ImportError:
+            raise self._unknown("its process does not know it")
+        if error is not None:
+            raise error(*answer)
+        return answer[0]
 
-    def _over(self, reason: str, kind: type[LimitError] = LimitError) -> LimitError:
+    def _over(self, reason: str, kind: type[EventError] = EventError) -> EventError:
         error_type, text = self._failure
         return kind(error_type, text.format(reason))
 
@@ -283,19 +274,20 @@ def _data_bytes() -> int:
 
 
 def _answer(job: bytes) -> bytes:
+    """Return the value after None, or what to raise and its arguments."""
     answer: tuple[Any, ...]
     try:
         function, args, kwargs = pickle.loads(job)  # noqa: S301 - of our own parent
     except (AttributeError, ImportError):
-        return pickle.dumps(("unknown",))  # defined only in the parent's main program
+        return pickle.dumps((ImportError,))  # defined only in the parent's main program
     try:
-        return pickle.dumps(("value", function(*args, **kwargs)), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps((None, function(*args, **kwargs)), pickle.HIGHEST_PROTOCOL)
     except InvalidVerdictError as error:
-        answer = "invalid", error.detail
+        answer = InvalidVerdictError, error.detail
     except EventError as error:
-        answer = "event", error.error_type, error.detail
+        answer = EventError, error.error_type, error.detail
     except Exception as error:  # noqa: BLE001 - reported to the parent
-        answer = "error", type(error).__name__, str(error)[:2000]
+        answer = RuntimeError, f"{type(error).__name__}: {str(error)[:2000]}"
         if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError):
-            answer = ("full",)  # orjson raises SystemError from it
+            answer = (MemoryError,)  # orjson raises SystemError from it
     return pickle.dumps(answer)

@@ -158,7 +158,7 @@ async def test_memory_of_a_loaded_model_is_not_counted() -> None:
         first = await child.call(20, os.getpid)
         assert await child.call(20, _hold, 20 * MIB) == 20 * MIB
         assert await child.call(20, os.getpid) == first
-        with pytest.raises(limited.LimitError, match="more than 160 MiB"):
+        with pytest.raises(EventError, match="more than 160 MiB"):
             await child.call(20, _hold, 2 * limited.MEMORY_BYTES)
     finally:
         child.close()
