@@ -31,11 +31,11 @@ from judge.endpoints.connection import (
 from judge.endpoints.payloads import (
     Completion,
     NoCompletionError,
-    RequestWriter,
     ResponseFormat,
     loaded,
     read_completion,
     read_cosine,
+    write_request,
 )
 from judge.endpoints.refusals import MAX_MESSAGE_CHARS, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import (
@@ -83,11 +83,9 @@ class OpenAIChat:
         max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
         host = _host(endpoint, base_url)
-        wrong = f"timeout_seconds must be above 0, got {timeout_seconds}" if timeout_seconds <= 0 else ""
-        if max_connections < 1:
-            wrong = f"max_connections must be at least 1, got {max_connections}"
-        if wrong:
-            raise JudgeConfigurationError(f"judge endpoint {endpoint}: {wrong}")
+        if timeout_seconds <= 0:
+            told = f"judge endpoint {endpoint}: timeout_seconds must be above 0, got {timeout_seconds}"
+            raise JudgeConfigurationError(told)
         key = api_key.strip()
         if not (key.isascii() and key.isprintable()):
             raise JudgeConfigurationError(
@@ -104,7 +102,7 @@ class OpenAIChat:
         self._key = key
         self._timeout_seconds = timeout_seconds
         self._max_reply_bytes = max_reply_bytes
-        self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
+        self._write = partial(write_request, endpoint=endpoint, model=model, host=host)
         self._open = partial(open_api, base_url, key or "none-needed", timeout_seconds, max_connections)
 
     @cached_property
@@ -125,7 +123,7 @@ class OpenAIChat:
         response_format = self.response_format
         request = self._without_refused(request)
         while True:
-            content = self._writer.write(request, response_format)
+            content = self._write(request, response_format)
             started = time.perf_counter()
             try:
                 async with asyncio.timeout_at(deadline):
@@ -159,7 +157,7 @@ class OpenAIChat:
 
     def body(self, request: ChatRequest) -> bytes:
         """Return what `complete` sends."""
-        return self._writer.write(self._without_refused(request), self.response_format)
+        return self._write(self._without_refused(request), self.response_format)
 
     def reply(self, body: bytes, request: ChatRequest) -> ChatReply:
         """Return what `complete` returns or raises for the body of a reply."""

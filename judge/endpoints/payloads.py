@@ -49,53 +49,51 @@ class ResponseFormat(Enum):
         return next(formats, None) if self in formats else None  # `in` goes up to this one
 
 
-class RequestWriter:
-    def __init__(self, *, endpoint: str, model: str, host: str) -> None:
-        self._endpoint = endpoint
-        self._model = model
+def write_request(
+    request: ChatRequest, response_format: ResponseFormat, *, endpoint: str, model: str, host: str
+) -> bytes:
+    clash = _RESERVED.intersection(request.parameters)
+    if clash:
+        raise JudgeConfigurationError(
+            f"parameters of judge endpoint {endpoint} must not contain {', '.join(sorted(clash))}: "
+            "judgestream sets these itself"
+        )
+    body: dict[str, Any] = {"model": model}
+    if request.embeds:
+        body["input"] = [without_lone_surrogates(message.content) for message in request.messages]
+        return _bytes(body | request.parameters, endpoint)
+    body["messages"] = request.messages
+    if request.response_schema is not None:
+        written = orjson.dumps(dict(request.response_schema.schema))
+        field, instruction = _form(request.response_schema.name, written, response_format)
+        body["messages"] = _with_instruction(request.messages, instruction)
+        if field is not None:
+            body["response_format"] = field
+    if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
         # OpenAI has deprecated `max_tokens`, and its newer models refuse it. Most other servers accept
         # `max_tokens`, and some accept nothing else. If `parameters` sets either, only that one is sent.
         is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
-        self._length_parameter = "max_completion_tokens" if is_openai else "max_tokens"
+        body["max_completion_tokens" if is_openai else "max_tokens"] = request.max_output_tokens
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    body.update(request.parameters)
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        # Lone surrogates in a text; rare, so handled only on failure.
+        body["messages"] = tuple(
+            ChatMessage(message.role, without_lone_surrogates(message.content))
+            for message in body["messages"]
+        )
+    return _bytes(body, endpoint)
 
-    def write(self, request: ChatRequest, response_format: ResponseFormat) -> bytes:
-        clash = _RESERVED.intersection(request.parameters)
-        if clash:
-            raise JudgeConfigurationError(
-                f"parameters of judge endpoint {self._endpoint} must not contain {', '.join(sorted(clash))}: "
-                "judgestream sets these itself"
-            )
-        if request.embeds:
-            texts = [without_lone_surrogates(message.content) for message in request.messages]
-            return self._bytes({"model": self._model, "input": texts, **request.parameters})
-        body: dict[str, Any] = {"model": self._model, "messages": request.messages}
-        if request.response_schema is not None:
-            written = orjson.dumps(dict(request.response_schema.schema))
-            field, instruction = _form(request.response_schema.name, written, response_format)
-            body["messages"] = _with_instruction(request.messages, instruction)
-            if field is not None:
-                body["response_format"] = field
-        if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
-            body[self._length_parameter] = request.max_output_tokens
-        if request.temperature is not None:
-            body["temperature"] = request.temperature
-        body.update(request.parameters)
-        try:
-            return orjson.dumps(body)
-        except TypeError:
-            # Lone surrogates in a text; rare, so handled only on failure.
-            body["messages"] = tuple(
-                ChatMessage(message.role, without_lone_surrogates(message.content))
-                for message in body["messages"]
-            )
-        return self._bytes(body)
 
-    def _bytes(self, body: dict[str, Any]) -> bytes:
-        try:
-            return orjson.dumps(body)
-        except TypeError as error:
-            told = f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
-            raise JudgeConfigurationError(told) from error
+def _bytes(body: dict[str, Any], endpoint: str) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:
+        told = f"parameters of judge endpoint {endpoint} cannot be written as JSON: {error}"
+        raise JudgeConfigurationError(told) from error
 
 
 @lru_cache(maxsize=64)

@@ -179,7 +179,6 @@ async def test_a_cancelled_call_stays_cancelled_and_frees_its_connection() -> No
         ({"base_url": "ftp://host/v1"}, "base_url"),
         ({"base_url": "http://[::1/v1"}, "base_url"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
-        ({"max_connections": 0}, "max_connections"),
         ({"api_key": "sk-a\nsk-b"}, "API key"),
     ],
 )
