@@ -108,7 +108,6 @@ class Response(NamedTuple):
 class ApiConnection(NamedTuple):
     """A session with the options and addresses of calls; to be used and closed in one event loop."""
 
-    http: httpx.AsyncClient
     session: aiohttp.ClientSession
     options: Mapping[str, Any]
     completions: str
@@ -152,7 +151,7 @@ def open_api(base_url: str, api_key: str, timeout_seconds: float, max_connection
         "proxy_auth": None if proxy is None or proxy.auth is None else aiohttp.BasicAuth(*proxy.auth),
         "proxy_headers": None if proxy is None else proxy.headers,
     }
-    return ApiConnection(http, transport.client, options, str(completions), str(embeddings), client)
+    return ApiConnection(transport.client, options, str(completions), str(embeddings), client)
 
 
 async def post(api: ApiConnection, content: bytes, request: ChatRequest, *, max_bytes: int) -> Response:

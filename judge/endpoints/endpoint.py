@@ -268,7 +268,6 @@ class Endpoint:
             self._came_back()
             return
         now = self._clock()
-        self.breaker.probe_failed(now)
         if not isinstance(trouble, JudgeConfigurationError):
             self._refused_since = None
         elif self._refused_since is None:

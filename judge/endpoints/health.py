@@ -82,11 +82,8 @@ class Breaker:
         self._pause_seconds = min(FIRST_PAUSE_SECONDS, self._longest_pause_seconds)
 
     def probed(self, now: float) -> None:
-        self.next_try_at = now + self._jittered()
-
-    def probe_failed(self, now: float) -> None:
         self._pause_seconds = min(2 * self._pause_seconds, self._longest_pause_seconds)
-        self.next_try_at = max(self.next_try_at, now + self._jittered())
+        self.next_try_at = now + self._jittered()
 
     def _jittered(self) -> float:
         return self._pause_seconds * (0.5 + 0.5 * self._chance())

@@ -165,7 +165,7 @@ class OpenAIChat:
 
     async def close(self) -> None:
         if "_api" in vars(self):
-            await self._api.http.aclose()
+            await self._api.sdk.close()
 
     def _broken_off(self, error: Exception) -> JudgeError:
         if isinstance(error, TimeoutError) and not isinstance(error, ServerTimeoutError):

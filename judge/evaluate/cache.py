@@ -9,7 +9,7 @@ import sqlite3
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -41,14 +41,6 @@ _NEXT_USE: Final = "(SELECT coalesce(max(used), 0) + 1 FROM verdicts)"
 _TRIM: Final = (
     "DELETE FROM verdicts WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT -1 OFFSET ?)"
 )
-
-
-class VerdictCache(Protocol):
-    def get(self, key: str) -> bytes | None: ...
-
-    def put(self, key: str, entry: bytes) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class MemoryCache:
@@ -133,6 +125,9 @@ class FileCache:
             told = "verdict cache %s fails (%s), so repeated verdicts are billed again; delete a damaged file"
             _log.warning(told, self._path, error)
         self._has_failed = True
+
+
+VerdictCache: TypeAlias = MemoryCache | FileCache
 
 
 def _open(path: Path | str) -> sqlite3.Connection:
