@@ -102,9 +102,8 @@ class Endpoint:
         attempt.calls += 1
         attempt.round_calls += 1
         try:
-            reply = await self._complete(request)
+            reply = await self._call(request, attempt, tokens)
         except JudgeUnavailableError as error:
-            self._used(error.reply, attempt)
             # Beyond twice the limit this process was stalled, which is no failure.
             attempt.stalled = self._clock() - sent_at > 2 * self._call_seconds
             if not attempt.stalled:
@@ -112,15 +111,9 @@ class Endpoint:
                 is_repeated = error.kind == "timeout" and self.name in attempt.outcomes
                 self._unanswered(error, sent_at, counts=not is_repeated)
             raise
-        except EventError as error:
-            self._used(error.reply, attempt)
-            self._answered(None)
-            raise
         finally:
             attempt.round_seconds += self._clock() - sent_at
             self.limiter.leave()
-        self._used(reply, attempt)
-        self._answered(reply, tokens)
         self._answered_by(reply.model)
         # A repair turn (a third message) repeats the first reply, so only that one is compared.
         is_first_turn = len(request.messages) <= 2 and not request.fresh
@@ -164,13 +157,22 @@ class Endpoint:
         for task in (*self._probes, *self._neutral_calls.values()):
             task.cancel()
 
-    async def _complete(self, request: ChatRequest) -> ChatReply:
+    async def _call(self, request: ChatRequest, attempt: Attempt | None, tokens: float) -> ChatReply:
+        """Send a call, a neutral event's without `attempt`, and record the answer."""
         try:
             async with asyncio.timeout(self._call_seconds):
-                return await self.options.chat.complete(request)
+                reply = await self.options.chat.complete(request)
         except TimeoutError as error:
             told = f"judge endpoint {self.name} did not answer within {self._call_seconds:.3g} s"
             raise JudgeUnavailableError(told, kind="timeout") from error
+        except JudgeError as error:
+            self._used(error.reply, attempt)
+            if isinstance(error, EventError):
+                self._answered(None)
+            raise
+        self._used(reply, attempt)
+        self._answered(reply, tokens)
+        return reply
 
     def _used(self, reply: ChatReply | None, attempt: Attempt | None) -> None:
         if reply is None:
@@ -283,8 +285,8 @@ class Endpoint:
         """Return the first error if all metrics fail the neutral event in the same way, else None."""
         found: JudgeError | None = None
         for metric in dict.fromkeys(metrics):
-            trouble = await self._judge_neutral(metric)
-            if trouble is None or (isinstance(trouble, EventError) and trouble.error_type != kind):
+            trouble = await self._judge_neutral(metric, kind)
+            if trouble is None:
                 return None
             found = found or trouble
             if isinstance(trouble, JudgeUnavailableError):
@@ -300,18 +302,18 @@ class Endpoint:
 
     async def _recorded(self, metric: str, kind: str | None) -> JudgeError | None:
         sent_at = self._clock()
-        trouble = await self._judge_neutral(metric)
-        if isinstance(trouble, EventError) and trouble.error_type != kind:
-            trouble = None
+        trouble = await self._judge_neutral(metric, kind)
         is_pause = isinstance(trouble, JudgeUnavailableError) and trouble.kind == "rate_limited"
         if self.is_up and not is_pause:
             self.histories[metric].neutral(sent_at, is_failure=trouble is not None)
         return trouble
 
-    async def _judge_neutral(self, metric: str) -> JudgeError | None:
+    async def _judge_neutral(self, metric: str, kind: str | None) -> JudgeError | None:
         try:
             await self.evaluators[metric].try_neutral(self._ask_neutral)
-        except (JudgeUnavailableError, JudgeConfigurationError, EventError) as error:
+        except EventError as error:
+            return error if error.error_type == kind else None
+        except (JudgeUnavailableError, JudgeConfigurationError) as error:
             return error
         return None
 
@@ -319,14 +321,8 @@ class Endpoint:
         self.limiter.sent_without_slot()
         sent_at = self._clock()
         try:
-            reply = await self._complete(request)
-        except JudgeError as error:
-            self._used(error.reply, None)
-            if isinstance(error, EventError):
-                self._answered(None)
-            elif isinstance(error, JudgeUnavailableError) and error.kind == "rate_limited":
+            return await self._call(request, None, 0.0)
+        except JudgeUnavailableError as error:
+            if error.kind == "rate_limited":
                 self.limiter.refused(error, sent_at=sent_at)
             raise
-        self._used(reply, None)
-        self._answered(None)
-        return reply
