@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil, inf, log, sqrt
 from typing import Final, Literal
 
@@ -16,8 +17,6 @@ FIRST_PAUSE_SECONDS: Final = 1.0
 CHANCE: Final = 1e-4
 """A failure is published if an event like the others would fail as often with less than this probability."""
 LEAST_TRIES: Final = 2
-LEAST_SHARE: Final = 0.01
-"""Lower bound on the assumed share of failing calls."""
 PAID_TRIES: Final = 3
 """Tries that cost tokens until an event's failure is published, unless the endpoint fails others, too."""
 UNWELL_SHARE: Final = 0.1
@@ -32,8 +31,6 @@ OUTAGE_CALLS: Final = 5
 """Neutral events that must fail, with no verdict meanwhile, until an endpoint that answers is down."""
 LATEST: Final = 64
 """Outcomes that count however old they are."""
-NEUTRAL_SECONDS: Final = 300.0
-"""A neutral event's failure is forgotten after this time."""
 REMEMBERED: Final = 512
 FEWEST_EVENTS: Final = 20
 """Decided events from which on an endpoint's share of failures is stated."""
@@ -157,20 +154,12 @@ class CallHistory:
     def since(self, moment: float, besides: Outcome | None = None) -> list[Outcome]:
         return [one for one in self._outcomes if one.sent_at >= moment and one is not besides]
 
-    def latest(self, now: float, besides: Outcome | None = None) -> list[Outcome]:
-        """Return the latest outcomes, without failures of neutral events that are too old."""
-        kept = []
-        for one in reversed(self._outcomes):
-            is_old = one.is_neutral and one.state == "failed" and one.sent_at < now - NEUTRAL_SECONDS
-            if one is not besides and not is_old:
-                kept.append(one)
-                if len(kept) == LATEST:
-                    break
-        return kept
+    def latest(self, besides: Outcome | None = None) -> list[Outcome]:
+        return list(islice((one for one in reversed(self._outcomes) if one is not besides), LATEST))
 
-    def decide(self, event: Outcome, *, paid: bool, now: float) -> Literal["event", "neutral", "again"]:
+    def decide(self, event: Outcome, *, paid: bool) -> Literal["event", "neutral", "again"]:
         """Return what follows a failure; `paid`: it cost tokens."""
-        since, latest = self.since(event.since, event), self.latest(now, event)
+        since, latest = self.since(event.since, event), self.latest(event)
         if event.failures < LEAST_TRIES:
             return "again"
         if not any(one.state == "judged" for one in since):
@@ -182,7 +171,7 @@ class CallHistory:
         high = max(share_of(latest), share_of(since))
         neutral = [one.state for one in since if one.is_neutral]
         well = neutral.count("judged") >= NEUTRAL_CALLS and "failed" not in neutral
-        share = max(LEAST_SHARE, low if well else high)
+        share = low if well else high
         if share < 1 and event.failures >= ceil(log(CHANCE) / log(share) - 1e-9):
             return "event"
         if event.failures < PAID_TRIES:
@@ -197,7 +186,7 @@ class CallHistory:
 
 def failed_share(histories: Iterable[CallHistory], now: float) -> float:
     """Return the share of the latest decided outcomes that the endpoint failed; 0 while there are few."""
-    latest = [one for history in histories for one in history.latest(now)]
+    latest = [one for history in histories for one in history.latest()]
     latest.sort(key=lambda one: one.sent_at)
     recent = [one for one in latest[-LATEST:] if now - one.sent_at <= RECENT_SECONDS]
     decided = [one.state for one in recent if one.state != "pending"]
