@@ -278,40 +278,15 @@ async def test_an_overloaded_endpoint_is_asked_less() -> None:
 # The quota alone
 
 
-def spend(quota: Quota, *, seconds: float) -> list[float]:
-    """The send times of calls that are always due."""
-    now, sent = 0.0, []
-    while now < seconds:
-        waits = quota.wait_seconds(now)
-        if waits > 0:
-            now += waits
-            continue
-        quota.take(now, 1.0)
-        sent.append(now)
-        now += 0.001
-    return sent
-
-
-def test_a_configured_limit_is_used_evenly() -> None:
-    """60 a minute with the margin of 0.97 give a call each 60 / 58.2 s = 1.031 s; without a limit nothing
-    waits.
-    """
-    assert len(spend(Quota(), seconds=1)) == 1000
-    sent = spend(Quota(60), seconds=600)
-    assert min(after - before for before, after in itertools.pairwise(sent)) == pytest.approx(1.031, abs=0.01)
-    # 600 s / 1.031 s = 582 calls, and the first one.
-    assert len(sent) in {582, 583}
-
-
-def test_one_second_of_unused_quota_is_granted_later() -> None:
-    """After a minute without calls a quota of 600 a minute (9.7 a second) grants one second's calls."""
-    quota = Quota(600)
-    quota.take(0.0, 1)
-    granted = 0
-    while quota.wait_seconds(60.0) == 0 and granted < 100:
-        quota.take(60.0, 1)
-        granted += 1
-    assert granted == 10
+def test_a_limit_is_used_evenly_and_unused_for_a_second_at_most() -> None:
+    """60 a minute with the margin of 0.97 give a call each 60 / 58.2 s = 1.031 s, for a second less."""
+    quota, at = Quota(60), 0.0
+    for idle in (0.0, 0.0, 60.0):
+        assert quota.wait_seconds(at + idle) == 0
+        quota.take(at + idle, 1)
+        at += idle + 1.031
+        assert quota.wait_seconds(at - 1.031) == pytest.approx(1.031 - (1 if idle else 0), abs=0.001)
+    assert Quota().wait_seconds(0.0) == 0
 
 
 def test_a_large_call_is_paid_for_afterwards() -> None:
