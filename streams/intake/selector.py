@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from judge.errors import EventError
 from judge.evaluate import limited
 from judge.metric import Metric, build_task, further_texts, reading_size
-from schemas import DeadLetterReason, JudgeTask, QAEvent, Sampling, Source
+from schemas import JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY, EventField
 from streams.errors import DecodeError, TooLargeError, undecodable
 from streams.intake.reader import is_plausible
@@ -30,37 +30,27 @@ NoTaskReason = Literal["filtered", "not_sampled", "unroutable"]
 
 
 @dataclass(frozen=True, slots=True)
-class EventCondition:
-    has: tuple[EventField, ...] = ()
-    labels: LabelsCondition = field(default_factory=LabelsCondition)
-
-    def fits(self, event: QAEvent) -> bool:
-        return self.labels.fits(event.labels) and all(_has(event, name) for name in self.has)
-
-
-@dataclass(frozen=True, slots=True)
 class Route:
     metric: str
-    when: EventCondition = field(default_factory=EventCondition)
+    has: tuple[EventField, ...] = ()
+    labels: LabelsCondition = field(default_factory=LabelsCondition)
     rate: float = 1.0
     of_all: bool = False
     """Whether the rate is a share of all events, sampled or not: the metric costs nothing."""
+
+    def fits(self, event: QAEvent) -> bool:
+        return self.labels.fits(event.labels) and all(_has(event, name) for name in self.has)
 
     def decide(self, event: Decision, lowered: Decision) -> Decision:
         """Decide for this metric, by an event's decision at the policy's rate and at the lowered one."""
         return event.of_all(self.rate) if self.of_all else lowered.for_metric(self.rate)
 
 
-class Assignment(NamedTuple):
-    metric: str
-    decision: Decision
-
-
 @dataclass(frozen=True, slots=True)
 class EventSelection:
     decision: Decision  # at the policy's rate
     fitting: tuple[str, ...]  # metrics whose conditions match
-    assignments: tuple[Assignment, ...]  # those of them that judge it
+    assignments: Mapping[str, Decision]  # of those of them that judge it
     skipped: NoTaskReason | None  # None if there are assignments
 
 
@@ -105,22 +95,22 @@ class Selector:
         decision = steered = self.policy.decide_event(event, record_key)
         if self.steering is not None and decision.keep:
             steered = decision.lowered(*self.steering.in_force(timestamp, decision.stratum))
-        fitting = [route for route in self.routes if route.when.fits(event)]
-        assignments = []
+        fitting = [route for route in self.routes if route.fits(event)]
+        assignments = {}
         for route in fitting:
             lowered = steered
             if self._rate_factor is not None and steered.keep:
                 lowered = steered.lowered(self._rate_factor(route.metric, event.labels))
             if (decided := route.decide(decision, lowered)).keep:
-                assignments.append(Assignment(route.metric, decided))
+                assignments[route.metric] = decided
         if self.steering is not None and decision.keep:
-            met = sum(route.rate for route in fitting if not route.of_all)
-            paid = {route.metric for route in fitting if not route.of_all}
-            self.steering.count(decision.stratum, met, sum(one.metric in paid for one in assignments))
+            paid = [route for route in fitting if not route.of_all]
+            asked = sum(route.metric in assignments for route in paid)
+            self.steering.count(decision.stratum, sum(route.rate for route in paid), asked)
         skipped: NoTaskReason | None = None
         if not assignments:
             skipped = decision.skip_reason or ("not_sampled" if fitting else "unroutable")
-        return EventSelection(decision, tuple(route.metric for route in fitting), tuple(assignments), skipped)
+        return EventSelection(decision, tuple(route.metric for route in fitting), assignments, skipped)
 
     async def tasks(self, record: Record, event: QAEvent, selection: EventSelection) -> list[JudgeTask]:
         now = self._now()
@@ -142,7 +132,7 @@ class Selector:
                 sampled_at=now,
                 replay_id=self._replay_id,
             )
-            for metric, decision in selection.assignments
+            for metric, decision in selection.assignments.items()
         ]
 
 
@@ -202,7 +192,8 @@ def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]
     return tuple(
         Route(
             metric=name,
-            when=EventCondition(has=metric.when.has, labels=LabelsCondition.of(metric.when.labels)),
+            has=metric.when.has,
+            labels=LabelsCondition.of(metric.when.labels),
             rate=metric.rate,
             of_all=metric.is_code,
         )
@@ -249,7 +240,8 @@ class Intake:
         if selection.skipped == "unroutable" and not in_conversation:
             names = ", ".join(route.metric for route in self.selector.routes)
             detail = f"no metric's conditions match: {names}; see metrics.*.when"
-            await self._dead_letter(record, "unroutable", detail, event, outcome="unroutable")
+            await self._output.dead_letter(record, "unroutable", detail, event_id=event.event_id)
+            self._counts.count_event("unroutable")
         elif selection.skipped is not None:
             reason = "in_conversation" if selection.skipped == "unroutable" else selection.skipped
             self._counts.count_event("skipped", reason)
@@ -259,33 +251,19 @@ class Intake:
                 await self._send(await self.selector.tasks(record, event, selection))
             except (EventError, TooLargeError) as error:
                 detail = error.detail if isinstance(error, EventError) else str(error)
-                await self._dead_letter(record, "oversized", detail, event, outcome="undecodable")
+                await self._output.dead_letter(record, "oversized", detail, event_id=event.event_id)
+                self._counts.count_event("undecodable", "oversized")
             else:
                 self._counts.count_event("sampled")
 
     async def _send(self, tasks: Sequence[JudgeTask]) -> None:
-        if len(tasks) > 1:
-            # If size may matter, the largest task is sent first and alone: if it is refused, no task was
-            # sent, so the event becomes only a dead letter.
-            first, *rest = sorted(tasks, key=texts_chars, reverse=True)
-            if texts_chars(first) > SMALL_TASK_CHARS:
-                await self._output.task(first)
-                tasks = rest
-            await asyncio.gather(*(self._output.task(task) for task in tasks))
-        else:
-            await self._output.task(tasks[0])
-
-    async def _dead_letter(
-        self,
-        record: Record,
-        reason: DeadLetterReason,
-        detail: str,
-        event: QAEvent,
-        *,
-        outcome: Literal["undecodable", "unroutable"],
-    ) -> None:
-        await self._output.dead_letter(record, reason, detail, event_id=event.event_id)
-        self._counts.count_event(outcome, "" if outcome == reason else reason)
+        # If size may matter, the largest task is sent first and alone: if it is refused, no task was sent, so
+        # the event becomes only a dead letter.
+        first, *rest = sorted(tasks, key=texts_chars, reverse=True) if len(tasks) > 1 else tasks
+        if not rest or texts_chars(first) > SMALL_TASK_CHARS:
+            await self._output.task(first)
+            tasks = rest
+        await asyncio.gather(*(self._output.task(task) for task in tasks))
 
     async def refuse(self, record: Record, error: DecodeError) -> None:
         await self._output.dead_letter(record, error.reason, error.detail)

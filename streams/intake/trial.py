@@ -118,9 +118,7 @@ class SettingsTrial:
             kept=decision.keep,
             probability=float(decision.probability),
             stratum=decision.stratum,
-            metrics=tuple(one.metric for one in selection.assignments)
-            if decision.keep
-            else selection.fitting,
+            metrics=tuple(selection.assignments) if decision.keep else selection.fitting,
             probabilities={
                 route.metric: float(route.decide(decision, decision).probability)
                 for route in self._selector.routes

@@ -56,28 +56,25 @@ class Gathering(ABC, Generic[T]):
         noun: str,
         joining: Joining,
         intake: Intake,
+        *,
+        is_key: Callable[[bytes | None, str], bool],
+        key_problem: Callable[[str], str],
         is_complete: Callable[[Sequence[T]], bool] | None = None,
     ) -> None:
         self._intake = intake
         self._noun = noun
         self._joining = joining
+        self._is_key = is_key
+        self._key_problem = key_problem
         self._join = Join[T](joining.bounds, is_complete=is_complete)
-        self._waiting: dict[OpenGroup[T], list[tuple[Record, asyncio.Future[None]]]] = {}
-        self._closing: asyncio.Task[None] | None = None
+        self._open: dict[OpenGroup[T], asyncio.Event] = {}  # set when the group is closed
         self._finishing: dict[str, asyncio.Task[None]] = {}
+        self._closing: asyncio.Task[None] | None = None
         self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
         self._keyed: dict[str, bool] = {}
         joining.counts.set("judgestream_joins_open", noun, to=lambda: len(self._join))
         joining.counts.set("judgestream_joins_late_records", noun, to=lambda: self._join.late)
         self.on_surprise = intake.on_surprise
-
-    @abstractmethod
-    def is_key(self, key: bytes | None, group: str) -> bool:
-        """Whether a record's key is the group's, so that the whole group is on one partition."""
-
-    @abstractmethod
-    def key_problem(self, got: str) -> str:
-        """Return the message about records with another key."""
 
     @abstractmethod
     async def become(self, record: Record, parts: list[T]) -> None:
@@ -95,32 +92,30 @@ class Gathering(ABC, Generic[T]):
             task.cancel()
         self._read_back.clear()
         self._join.release()
-        for waiting in self._waiting.values():
-            for _, future in waiting:
-                future.cancel()
-        self._waiting.clear()
+        for group in self._open:
+            self._finishing.pop(group.key).cancel()
+        self._open.clear()
 
     async def add(self, record: Record, parts: Mapping[str, list[T]]) -> None:
         """Add the parts in a record; return when the output of its groups is written."""
-        if any(not self.is_key(record.key, key) for key in parts):
+        if any(not self._is_key(record.key, key) for key in parts):
             await self._check_keys(record)
         await self._know_the_past(record)
         clock = self._clock(record)
-        futures: list[asyncio.Future[None]] = []
+        written: list[asyncio.Future[None]] = []
         size = len(record.value or b"") // len(parts)
         for key, own in parts.items():
             group = self._join.add(clock, key, own, size=size)
-            if group is not None:
-                future = asyncio.get_running_loop().create_future()
-                self._waiting.setdefault(group, []).append((record, future))
-                futures.append(future)
-            elif key in self._finishing:
-                # Late, or redelivered after a rebalance: finished only when the group's output is written.
-                futures.append(asyncio.shield(self._finishing[key]))
+            if group is not None and group not in self._open:
+                closed = self._open[group] = asyncio.Event()
+                self._finishing[key] = asyncio.create_task(self._finish(group, record, closed))
+            # Also late, or redelivered after a rebalance: finished only when the group's output is written.
+            if key in self._finishing:
+                written.append(asyncio.shield(self._finishing[key]))
         self._close_due()
         if self._closing is None or self._closing.done():
             self._closing = asyncio.create_task(self._keep_closing())
-        await asyncio.gather(*futures)
+        await asyncio.gather(*written)
 
     def _clock(self, record: Record) -> StreamClock:
         clock = self._join.clock((record.topic, record.partition))
@@ -135,7 +130,7 @@ class Gathering(ABC, Generic[T]):
         if not keyed:
             got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
             place = f"{record.topic}[{record.partition}]@{record.offset}"
-            raise SettingsError([self.key_problem(f"(got {got} at {place})")])
+            raise SettingsError([self._key_problem(f"(got {got} at {place})")])
 
     async def _keep_closing(self) -> None:
         while (wait := self._join.wait) is not None:
@@ -150,29 +145,20 @@ class Gathering(ABC, Generic[T]):
         self._join.forget_past()
         for group in self._join.due():
             self._joining.counts.count("judgestream_joins_closed_total", self._noun, str(group.closed))
-            self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
+            self._open.pop(group).set()
 
-    async def _finish(self, group: OpenGroup[T], waiting: list[tuple[Record, asyncio.Future[None]]]) -> None:
-        first = waiting[0][0]
+    async def _finish(self, group: OpenGroup[T], first: Record, closed: asyncio.Event) -> None:
+        await closed.wait()
         try:
-            try:
-                await self.become(first, group.parts)
-            except Exception as error:  # noqa: BLE001 - one group must not stop the others
-                _log.error(
-                    f"unexpected error: the {self._noun} becomes a dead letter",
-                    **{f"{self._noun}_id": group.key},
-                    error=type(error).__name__,
-                    where=where(error),
-                )
-                await self.on_surprise(first, error)
-        except Exception as error:  # noqa: BLE001 - it is passed to the waiting records
-            for _, future in waiting:
-                if not future.done():
-                    future.set_exception(error)
-        else:
-            for _, future in waiting:
-                if not future.done():
-                    future.set_result(None)
+            await self.become(first, group.parts)
+        except Exception as error:  # noqa: BLE001 - one group must not stop the others
+            _log.error(
+                f"unexpected error: the {self._noun} becomes a dead letter",
+                **{f"{self._noun}_id": group.key},
+                error=type(error).__name__,
+                where=where(error),
+            )
+            await self.on_surprise(first, error)
         finally:
             del self._finishing[group.key]
 
@@ -218,14 +204,15 @@ class GroupIntake(Gathering[T]):
     def __init__(self, *, sampler: GroupSampler[T], intake: Intake, joining: Joining) -> None:
         reader = self._reader = sampler.reader
         self._sampler = sampler
-        super().__init__(reader.noun, joining, intake, reader.is_complete)
+        super().__init__(
+            reader.noun,
+            joining,
+            intake,
+            is_key=reader.is_key,
+            key_problem=reader.key_problem,
+            is_complete=reader.is_complete,
+        )
         self._counts = joining.counts
-
-    def is_key(self, key: bytes | None, group: str) -> bool:
-        return self._reader.is_key(key, group)
-
-    def key_problem(self, got: str) -> str:
-        return self._reader.key_problem(got)
 
     async def handle(self, record: Record) -> None:
         """Take one record; return when the output of its groups is written."""
@@ -265,7 +252,7 @@ class ConversationIntake(Gathering[QAEvent]):
     """Decides the outcome of events that belong to conversations."""
 
     def __init__(self, *, events: Intake, whole: Intake, joining: Joining) -> None:
-        super().__init__("conversation", joining, events)
+        super().__init__("conversation", joining, events, is_key=_is_key, key_problem=_key_problem)
         self._policy = events.selector.policy
         self._whole = whole
 
@@ -295,11 +282,13 @@ class ConversationIntake(Gathering[QAEvent]):
             return {}
         return {event.conversation_id: [event]}
 
-    def is_key(self, key: bytes | None, group: str) -> bool:
-        return key == group.encode("utf-8", "surrogatepass")
 
-    def key_problem(self, got: str) -> str:
-        return (
-            "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation "
-            f"is spread over partitions {got}; use that key, or remove unit: conversation"
-        )
+def _is_key(key: bytes | None, conversation: str) -> bool:
+    return key == conversation.encode("utf-8", "surrogatepass")
+
+
+def _key_problem(got: str) -> str:
+    return (
+        "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation "
+        f"is spread over partitions {got}; use that key, or remove unit: conversation"
+    )

@@ -105,16 +105,12 @@ class Join(Generic[T]):
         self._is_complete = is_complete
         self._open: OrderedDict[str, OpenGroup[T]] = OrderedDict()
         self._closed: OrderedDict[str, None] = OrderedDict()
-        self._size = 0
+        self.size = 0  # the bytes of open groups' records
         self._past: OrderedDict[str, tuple[StreamClock, float, int, list[T]]] = OrderedDict()
         self._past_size = 0
 
     def __len__(self) -> int:
         return len(self._open)
-
-    @property
-    def size(self) -> int:
-        return self._size
 
     def clock(self, partition: tuple[str, int]) -> StreamClock:
         return self.clocks.setdefault(partition, StreamClock())
@@ -131,7 +127,7 @@ class Join(Generic[T]):
         # By its own clock: a trace may be on two partitions after their number was raised.
         now = group.last = group.clock.now
         group.size += size
-        self._size += size
+        self.size += size
         group.parts += parts
         if group.root is None and self._is_complete is not None and self._is_complete(group.parts):
             group.root = now
@@ -156,7 +152,7 @@ class Join(Generic[T]):
                 group = self._open.get(key)
                 if group is not None and self._due_at(group) <= clock.now:
                     closed.append(self._close(group, self._why(group)))
-        while self._open and (len(self._open) > self._bounds.groups or self._size > self._bounds.size):
+        while self._open and (len(self._open) > self._bounds.groups or self.size > self._bounds.size):
             closed.append(self._close(next(iter(self._open.values())), "room"))
         for clock in self.clocks.values():
             while clock.due and clock.due[0][1] not in self._open:
@@ -175,7 +171,7 @@ class Join(Generic[T]):
 
     def _close(self, group: OpenGroup[T], why: Why) -> OpenGroup[T]:
         del self._open[group.key]
-        self._size -= group.size
+        self.size -= group.size
         group.closed = why
         self._closed[group.key] = None
         while len(self._closed) > REMEMBERED:
@@ -186,7 +182,7 @@ class Join(Generic[T]):
         self._open.clear()
         self._past.clear()
         self.clocks.clear()
-        self._size = self._past_size = 0
+        self.size = self._past_size = 0
 
     # Parts before the first offset that is read
 

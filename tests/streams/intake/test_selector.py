@@ -20,7 +20,6 @@ from streams.errors import SettingsError, TooLargeError
 from streams.intake.reader import EventReader, open_reader
 from streams.intake.sampling import RANGE, SamplingPolicy
 from streams.intake.selector import (
-    EventCondition,
     EventSelection,
     Intake,
     Route,
@@ -34,10 +33,10 @@ from streams.telemetry.instruments import Metrics
 from tests.streams.records import Outbox, make_record
 
 ROUTES = (
-    Route("coverage", EventCondition(has=("reference",))),
-    Route("relevance", EventCondition(has=("context",)), rate=0.5),
+    Route("coverage", has=("reference",)),
+    Route("relevance", has=("context",), rate=0.5),
 )
-FREE = Route("latency", EventCondition(), rate=0.75, of_all=True)
+FREE = Route("latency", rate=0.75, of_all=True)
 BOTH = {"reference": "r", "context": {"Page-1": "x"}}
 
 
@@ -55,7 +54,7 @@ def select(
 
 
 def probabilities(found: EventSelection) -> dict[str, Fraction]:
-    return {metric: decision.probability for metric, decision in found.assignments}
+    return {metric: decision.probability for metric, decision in found.assignments.items()}
 
 
 LABELLED = {"labels": {"tenant": ["gold", "silver"], "app": ["a"]}}
@@ -87,7 +86,7 @@ LABELLED = {"labels": {"tenant": ["gold", "silver"], "app": ["a"]}}
 def test_fields_and_labels_must_both_fit(when: dict[str, Any], fields: dict[str, Any], fits: bool) -> None:
     settings = Settings.model_validate({"metrics": {"coverage": {"when": when}}})
     event = QAEvent.model_validate({"event_id": "e", "question": "q", "answer": "a"} | fields)
-    assert metric_routes(settings)[0].when.fits(event) is fits
+    assert metric_routes(settings)[0].fits(event) is fits
 
 
 def test_each_fitting_metric_has_its_own_probability() -> None:
@@ -126,8 +125,7 @@ def test_a_free_metric_has_its_own_rate() -> None:
 def test_a_budget_does_not_lower_the_rate_of_free_metrics() -> None:
     """At a tenth of the rate the judged ones drop R at a half."""
     found = select({"reference": "r"}, RANGE // 2, 0.9, (*ROUTES, FREE), lambda *_: Fraction(1, 10))
-    (one,) = found.assignments
-    assert (one.metric, one.decision.policy) == ("latency", found.decision.policy)
+    assert {name: one.policy for name, one in found.assignments.items()} == {"latency": found.decision.policy}
 
 
 async def test_a_time_that_cannot_be_is_that_of_the_record() -> None:
@@ -165,7 +163,7 @@ def test_the_rates_of_a_budget_are_those_of_the_records_time() -> None:
     before, after = (selector.select(events["top"], None, at) for at in (99.0, 100.0))
     assert probabilities(before) == {"coverage": 0.5, "relevance": 0.25, "latency": 0.75}
     assert probabilities(after) == {"coverage": 0.25, "relevance": 0.125, "latency": 0.75}
-    policies = [one.decision.policy for one in after.assignments]
+    policies = [one.policy for one in after.assignments.values()]
     assert policies == [f"{selector.policy.name}*0.5"] * 2 + [selector.policy.name]
     assert list(probabilities(selector.select(events["half"], None, 99.0))) == ["coverage", "latency"]
     assert list(probabilities(selector.select(events["half"], None, 100.0))) == ["latency"]

@@ -78,8 +78,8 @@ class Stage:
     def started(self, *records: Record) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(self.intake.handle(one)) for one in records]
 
-    async def holds(self, records: int) -> None:
-        await until(lambda: sum(map(len, self.intake._waiting.values())) == records, f"{records} held")
+    async def holds(self, events: int) -> None:
+        await until(lambda: sum(len(one.parts) for one in self.intake._open) == events, f"{events} held")
 
     def tasks(self, metric: str) -> list[Any]:
         return [task for task in self.outbox.tasks if task.metric == metric]
@@ -173,7 +173,7 @@ async def test_a_restart_reads_events_before_the_offset() -> None:
     """A repeated event counts once."""
     stage = Stage(past=FakePast(records=(record(1), record(2))))
     held = stage.started(record(3), record(3))
-    await stage.holds(2)
+    await stage.holds(4)
     stage.quiet = True
     await ended(*held)
     (whole,) = stage.tasks("whole")
