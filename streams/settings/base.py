@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ from streams.settings.walk import section_of
 
 PROBLEMS = "judgestream_problems"
 """Error type of checks over several fields; its context contains (path within the model, text) pairs."""
-Problems = list[tuple[str, str]]
+Problems = Iterator[tuple[str, str]]
 """Paths within a section, and what is wrong there."""
 MAX_SECRET_BYTES: Final = 65_536
 SOURCES: Final = {"env": "name of the environment variable", "file": "file, read again when it is used"}
@@ -76,6 +76,15 @@ class Section(BaseModel):
                 literal = nested.get(name)
                 nested[name] = given if literal is None else {"value": literal, **given}
         return nested
+
+    @model_validator(mode="after")
+    def _refuse_problems(self) -> Self:
+        refuse(self._problems())
+        return self
+
+    def _problems(self) -> Problems:
+        """Check several fields, which are valid alone."""
+        return iter(())
 
     @model_serializer(mode="wrap")
     def _as_written(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -121,21 +130,19 @@ def written(name: str, value: object) -> str:
     return f"{name}_{'env' if value.env else 'file'}" if isinstance(value, Secret) else name
 
 
-def refuse(problems: Problems) -> None:
+def refuse(problems: Iterable[tuple[str, str]]) -> None:
     """Raise one validation error with several problems; do nothing if there are none."""
-    if problems:
-        text = "; ".join(f"{path}: {what}" if path else what for path, what in problems)
+    if found := list(problems):
+        text = "; ".join(f"{path}: {what}" if path else what for path, what in found)
         # The text is in the context: in the template, its braces would be placeholders.
-        raise PydanticCustomError(PROBLEMS, "{text}", {"text": text, "problems": list(problems)})
+        raise PydanticCustomError(PROBLEMS, "{text}", {"text": text, "problems": found})
 
 
-def repeated(names: Sequence[str]) -> Problems:
-    """Return a problem for each name that occurs before in a list of sections."""
-    return [
-        (f"{index}.name", f"is used twice (got {name!r}); rename one")
-        for index, name in enumerate(names)
-        if name in names[:index]
-    ]
+def repeated(path: str, names: Sequence[str]) -> Problems:
+    """Yield a problem for each name that occurs before in a list of sections."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield f"{path}.{index}.name", f"is used twice (got {name!r}); rename one"
 
 
 def _against_base(path: Path, info: ValidationInfo) -> Path:
@@ -166,15 +173,11 @@ class Secret(Section):
             refuse([("", f"must not be in the file; {sources}, and replace this one: it has been exposed")])
         return given
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _problems(self) -> Problems:
         names = {"value": "NAME", "env": "NAME_env", "file": "NAME_file"}
         given = [name for field, name in names.items() if getattr(self, field) is not None]
-        if len(given) > 1:
-            refuse([("", f"{' and '.join(given)} exclude each other; keep one")])
-        if not given:
-            refuse([("", NO_SOURCE)])
-        return self
+        if len(given) != 1:
+            yield "", f"{' and '.join(given)} exclude each other; keep one" if given else NO_SOURCE
 
     def read(self, path: str, env: Mapping[str, str] | None = None) -> SecretStr:
         """Read it, without surrounding white space; `env`: by default the process's variables."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints
 
 from streams.settings.addresses import token_address
 from streams.settings.base import FilePath, Problems, Secret, Section, refuse, written
@@ -69,51 +69,44 @@ class SecuritySettings(Section):
     aws_region: str | None = Field(default=None, pattern=r"^[a-z0-9-]{1,40}$")
     """Region of the cluster (AWS_MSK_IAM only)."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        refuse([*self._login_problems(), *self._tls_problems()])
-        return self
+    def _problems(self) -> Problems:
+        if not self.protocol.startswith("SASL_"):
+            why = f"with protocol {self.protocol}; remove it or choose a SASL protocol"
+            yield from self._without_effect(("mechanism", *_OF_SASL), why)
+        elif self.mechanism is None:
+            yield "mechanism", f"is required with protocol {self.protocol}; set it"
+        else:
+            yield from self._login_problems(self.mechanism)
+        if (self.certificate_file is None) != (self.key_file is None):
+            yield "", "certificate_file and key_file belong together; set both or none"
+        if not self.protocol.endswith("SSL"):
+            why = f"with protocol {self.protocol}; remove it or choose an SSL protocol"
+            has_https = self.oauth is not None and self.oauth.token_url.startswith("https:")
+            yield from self._without_effect(_OF_TLS[has_https:], why)  # ca_file is the token endpoint's, too
+        elif self.key_file is None:
+            why = "without key_file; set key_file or remove it"
+            yield from self._without_effect(["key_password"], why)
 
     def _without_effect(self, names: Iterable[str], why: str) -> Problems:
-        return [
-            (written(name, given), f"has no effect with {why}")
-            for name in names
-            if (given := getattr(self, name)) is not None
-        ]
+        for name in names:
+            if (given := getattr(self, name)) is not None:
+                yield written(name, given), f"has no effect {why}"
 
-    def _login_problems(self) -> Problems:
-        if not self.protocol.startswith("SASL_"):
-            why = f"protocol {self.protocol}; remove it or choose a SASL protocol"
-            return self._without_effect(("mechanism", *_OF_SASL), why)
-        if self.mechanism is None:
-            return [("mechanism", f"is required with protocol {self.protocol}; set it")]
-        needed, why = _OF_MECHANISM[self.mechanism], f"mechanism {self.mechanism}"
-        others = (name for name in _OF_SASL if name not in needed)
-        problems = self._without_effect(others, f"{why}; remove it")
+    def _login_problems(self, mechanism: Mechanism) -> Problems:
+        needed, why = _OF_MECHANISM[mechanism], f"with mechanism {mechanism}"
+        yield from self._without_effect(
+            [name for name in _OF_SASL if name not in needed], f"{why}; remove it"
+        )
         missing = [name for name in needed if getattr(self, name) is None]
-        if self.mechanism == "OAUTHBEARER":
+        if mechanism == "OAUTHBEARER":
             if not missing:
-                problems.append(("", "token_file and oauth exclude each other; keep one"))
+                yield "", "token_file and oauth exclude each other; keep one"
             missing = missing[1:]  # one of the two suffices
         for name in missing:
             field, remedy = _REMEDIES.get(name, (name, "set it"))
-            problems.append((field, f"is required with {why}; {remedy}"))
-        if self.mechanism == "AWS_MSK_IAM" and self.protocol != "SASL_SSL":
-            problems.append(("protocol", f"must be SASL_SSL with {why} (got {self.protocol}); set it"))
-        return problems
-
-    def _tls_problems(self) -> Problems:
-        problems: Problems = []
-        if (self.certificate_file is None) != (self.key_file is None):
-            problems.append(("", "certificate_file and key_file belong together; set both or none"))
-        if not self.protocol.endswith("SSL"):
-            why = f"protocol {self.protocol}; remove it or choose an SSL protocol"
-            has_https = self.oauth is not None and self.oauth.token_url.startswith("https:")
-            problems += self._without_effect(_OF_TLS[has_https:], why)  # ca_file is the token endpoint's, too
-        elif self.key_password is not None and self.key_file is None:
-            what = "has no effect without key_file; set key_file or remove it"
-            problems.append((written("key_password", self.key_password), what))
-        return problems
+            yield field, f"is required {why}; {remedy}"
+        if mechanism == "AWS_MSK_IAM" and self.protocol != "SASL_SSL":
+            yield "protocol", f"must be SASL_SSL {why} (got {self.protocol}); set it"
 
 
 def _servers(text: str) -> str:

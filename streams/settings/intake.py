@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
 import jmespath
 from jmespath.exceptions import JMESPathError
@@ -14,13 +14,12 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationError,
-    model_validator,
 )
 
 from schemas import QAEvent
 from schemas.base import DEFAULT_STRATUM, MAX_LABEL_NAME_CHARS, FieldName, LabelName, SamplingKey, Upstream
 from streams.settings.addresses import web_address
-from streams.settings.base import Count, FilePath, Problems, Rate, Seconds, Secret, Section, refuse, repeated
+from streams.settings.base import Count, FilePath, Problems, Rate, Seconds, Secret, Section, repeated
 from streams.settings.walk import suggest
 
 
@@ -99,18 +98,16 @@ _FIELD_NAME: Final = TypeAdapter(FieldName)
 
 
 def mapping_problems(expressions: Mapping[str, str]) -> Problems:
-    problems = []
     for target, expression in expressions.items():
         what = _target_problem(target)
         if what is not None:
-            problems.append((target, what))
+            yield target, what
         try:
             jmespath.compile(expression)
         except (JMESPathError, ValueError, RecursionError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             got = repr(expression[:MAX_EXPRESSION_CHARS])
-            problems.append((target, f"is not valid JMESPath, {why} (got {got}); correct the expression"))
-    return problems
+            yield target, f"is not valid JMESPath, {why} (got {got}); correct the expression"
 
 
 def _target_problem(target: str) -> str | None:
@@ -152,13 +149,11 @@ class IngestSettings(Section):
     """Maps other JSON to an event: event field (or labels.<name>, fields.<name>) to JMESPath expression. With
     format otlp the expressions read the normalised trace; other fields are found automatically."""
 
-    @model_validator(mode="after")
-    def _expressions(self) -> Self:
-        problems = [(f"mapping.{target}", what) for target, what in mapping_problems(self.mapping)]
+    def _problems(self) -> Problems:
+        for target, what in mapping_problems(self.mapping):
+            yield f"mapping.{target}", what
         if self.registry is not None and self.format == "otlp":
-            problems.append(("registry", "has no effect with format otlp; remove it"))
-        refuse(problems)
-        return self
+            yield "registry", "has no effect with format otlp; remove it"
 
 
 class SamplingRule(Section):
@@ -182,11 +177,9 @@ class SamplingBudgetSettings(Section):
     verdicts_per_day: Count | None = None
     """Verdicts of judges."""
 
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _problems(self) -> Problems:
         if (self.usd_per_day is None) == (self.verdicts_per_day is None):
-            refuse([("", "needs usd_per_day or verdicts_per_day, and not both")])
-        return self
+            yield "", "needs usd_per_day or verdicts_per_day, and not both"
 
 
 class SamplingSettings(Section):
@@ -212,12 +205,9 @@ class SamplingSettings(Section):
         rates = {rule.name: rule.rate for rule in self.rules} | {DEFAULT_STRATUM: self.default_rate}
         return {name: rate for name, rate in rates.items() if rate}
 
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _problems(self) -> Problems:
         names = [rule.name for rule in self.rules]
-        problems = [(f"rules.{path}", what) for path, what in repeated(names)]
+        yield from repeated("rules", names)
         if DEFAULT_STRATUM in names:
             what = f"{DEFAULT_STRATUM} is the stratum of events that match no rule; rename"
-            problems.append((f"rules.{names.index(DEFAULT_STRATUM)}.name", what))
-        refuse(problems)
-        return self
+            yield f"rules.{names.index(DEFAULT_STRATUM)}.name", what

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -14,7 +14,6 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     StringConstraints,
     WrapSerializer,
-    model_validator,
 )
 
 from judge.text.redaction import Kind
@@ -24,12 +23,12 @@ from streams.settings.addresses import endpoint_address, refuse_secret_parameter
 from streams.settings.base import (
     Count,
     FilePath,
+    Problems,
     Rate,
     Seconds,
     Secret,
     Section,
     read_secret,
-    refuse,
     repeated,
 )
 
@@ -61,13 +60,11 @@ class BatchSettings(Section):
     fast_share: Rate = 0.2
     """Share of the events that are judged at once, chosen by their id."""
 
-    @model_validator(mode="after")
-    def _can_end(self) -> Self:
+    def _problems(self) -> Problems:
         if self.give_up_after_seconds < self.close_after_seconds:
-            what = f"must be at least close_after_seconds ({self.close_after_seconds:g}), got "
-            what += f"{self.give_up_after_seconds:g}; raise it or lower the other"
-            refuse([("give_up_after_seconds", what)])
-        return self
+            got = f"({self.close_after_seconds:g}), got {self.give_up_after_seconds:g}"
+            what = f"must be at least close_after_seconds {got}; raise it or lower the other"
+            yield "give_up_after_seconds", what
 
 
 class LaneSettings(Section):
@@ -80,11 +77,9 @@ class LaneSettings(Section):
     price_factor: float = Field(default=0.5, ge=0, le=1)
     """Price in this lane, as a share of the usual one."""
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _problems(self) -> Problems:
         if (self.batch is None) == (self.tier is None):
-            refuse([("", "needs either batch or tier; set one of them")])
-        return self
+            yield "", "needs either batch or tier; set one of them"
 
 
 class EndpointSettings(Section):
@@ -148,13 +143,11 @@ class CapSettings(LimitSettings):
     def name(self) -> str:
         return " by ".join(part for part in (self.metric or "all", self.by) if part)
 
-    @model_validator(mode="after")
-    def _limits_something(self) -> Self:
+    def _problems(self) -> Problems:
         if self.metric is None and self.by is None:
-            refuse([("", "needs metric, by or both; limits on all verdicts are judge.budget's own")])
-        if not self.is_limited:
-            refuse([("", "limits nothing; set usd_per_day or calls_per_day")])
-        return self
+            yield "", "needs metric, by or both; limits on all verdicts are judge.budget's own"
+        elif not self.is_limited:
+            yield "", "limits nothing; set usd_per_day or calls_per_day"
 
 
 class BudgetSettings(LimitSettings):
@@ -174,10 +167,8 @@ class BudgetSettings(LimitSettings):
         whole: tuple[tuple[str, LimitSettings], ...] = (("all", self),) if self.is_limited else ()
         return (*whole, *((cap.name, cap) for cap in self.caps))
 
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        refuse([(f"caps.{path}", text) for path, text in repeated([cap.name for cap in self.caps])])
-        return self
+    def _problems(self) -> Problems:
+        return repeated("caps", [cap.name for cap in self.caps])
 
 
 class Unlimited(BudgetSettings):
@@ -209,11 +200,9 @@ class CacheSettings(Section):
     file: FilePath | None = None
     """File that keeps the cache across restarts; default: in memory. Workers on one machine may share it."""
 
-    @model_validator(mode="after")
-    def _file_holds_something(self) -> Self:
+    def _problems(self) -> Problems:
         if self.file is not None and not self.max_entries:
-            refuse([("max_entries", "must be at least 1 with a file (got 0); raise it or remove file")])
-        return self
+            yield "max_entries", "must be at least 1 with a file (got 0); raise it or remove file"
 
 
 class JudgeSettings(Section):
@@ -236,16 +225,13 @@ class JudgeSettings(Section):
     def has_batches(self) -> bool:
         return any(one.lane is not None and one.lane.batch is not None for one in self.endpoints)
 
-    @model_validator(mode="after")
-    def _endpoints(self) -> Self:
-        problems = repeated([one.name for one in self.endpoints])
+    def _problems(self) -> Problems:
+        yield from repeated("endpoints", [one.name for one in self.endpoints])
         reserved = f"max_output_tokens ({self.max_output_tokens}), which are reserved for the reply"
         for index, window in enumerate(one.context_tokens for one in self.endpoints):
             if window is not None and window <= self.max_output_tokens:
                 what = f"must be more than {reserved} (got {window}); raise it or lower the other"
-                problems.append((f"{index}.context_tokens", what))
-        refuse([(f"endpoints.{path}", text) for path, text in problems])
-        return self
+                yield f"endpoints.{index}.context_tokens", what
 
 
 def default_endpoints(env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:

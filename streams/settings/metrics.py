@@ -21,7 +21,7 @@ from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS
 from judge.metrics.code import MAX_PATTERN_CHARS
 from judge.metrics.registry import BUILT_IN, metric_class, needs_judge
 from schemas.base import EventField, LabelName, MetricName
-from streams.settings.base import FilePath, Problems, Rate, Section, refuse
+from streams.settings.base import FilePath, Problems, Rate, Section
 from streams.settings.intake import LabelConditions
 
 Unit = Literal["event", "conversation"]
@@ -116,13 +116,11 @@ class CodeSettings(Section):
     def _named(cls, given: Any) -> Any:
         return {given: {}} if isinstance(given, str) else given
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _problems(self) -> Problems:
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         if len(given) != 1:
             known = ", ".join(type(self).model_fields)
-            refuse([("", f"must be one of {known} (got {', '.join(given) or 'none'}); name one")])
-        return self
+            yield "", f"must be one of {known} (got {', '.join(given) or 'none'}); name one"
 
 
 class PythonSettings(Section):
@@ -164,16 +162,11 @@ class PanelSettings(Section):
     def votes(self) -> int:
         return max(len(self.endpoints), 1) * max(len(self.models), 1) * self.samples
 
-    @model_validator(mode="after")
-    def _several(self) -> Self:
-        problems = []
+    def _problems(self) -> Problems:
         if not 2 <= self.votes <= MAX_VOTES:
-            what = f"must result in 2 to {MAX_VOTES} votes, endpoints x models x samples, got {self.votes}"
-            problems.append(("", what))
+            yield "", f"must result in 2 to {MAX_VOTES} votes, endpoints x models x samples, got {self.votes}"
         if len(set(self.models)) != len(self.models):
-            problems.append(("models", f"names a model twice (got {list(self.models)}); remove one"))
-        refuse(problems)
-        return self
+            yield "models", f"names a model twice (got {list(self.models)}); remove one"
 
 
 class TwoPhaseSettings(Section):
@@ -298,44 +291,32 @@ class MetricSettings(Section):
         """Models to use at each of these endpoints; None: the endpoint's own."""
         return (self.panel.models if self.panel is not None else ()) or (self.model,)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        refuse([*self._source_problems(), *self._panel_problems(), *self._range_problems()])
-        return self
-
-    def _source_problems(self) -> Problems:
+    def _problems(self) -> Problems:
         sources = [name for name in ("code", "python", "prompt_pack") if getattr(self, name) is not None]
-        problems = [] if len(sources) < 2 else [(sources[1], f"excludes {sources[0]}; keep one of them")]
-        if self.is_check:
-            judged = ["panel", "two_phase"]
-            judged += [] if self.embeds else ["endpoints", "model", "parameters"]
-            problems += [
-                (name, "is only for metrics with a judge; remove it")
-                for name in judged
-                if getattr(self, name)
-            ]
+        if len(sources) > 1:
+            yield sources[1], f"excludes {sources[0]}; keep one of them"
+        judged = ("panel", "two_phase", *(() if self.embeds else ("endpoints", "model", "parameters")))
+        for name in judged if self.is_check else ():
+            if getattr(self, name):
+                yield name, "is only for metrics with a judge; remove it"
         if self.embeds and self.model is None and not self.endpoints:
-            problems.append(("model", "is required; name an embedding model"))
-        return problems
+            yield "model", "is required; name an embedding model"
+        if self.panel is not None:
+            yield from self._panel_problems(self.panel)
+        if self.score_range is not None and self.score_range[0] >= self.score_range[1]:
+            got = list(self.score_range)
+            yield "score_range", f"must be [lowest, highest] with lowest < highest (got {got}); correct it"
 
-    def _panel_problems(self) -> Problems:
-        if self.panel is None:
-            return []
-        problems = []
+    def _panel_problems(self, panel: PanelSettings) -> Problems:
         if self.two_phase is not None:
-            problems.append(("two_phase", "excludes panel; keep one of them"))
-        if self.model is not None and self.panel.models:
-            problems.append(("model", "excludes panel.models; keep one of them"))
-        if len(self.endpoints) > 1 or (self.endpoints and self.panel.endpoints):
-            what = "must have one entry with a panel without endpoints, otherwise none; correct it"
-            problems.append(("endpoints", what))
-        return problems
-
-    def _range_problems(self) -> Problems:
-        if self.score_range is None or self.score_range[0] < self.score_range[1]:
-            return []
-        got = list(self.score_range)
-        return [("score_range", f"must be [lowest, highest] with lowest < highest (got {got}); correct it")]
+            yield "two_phase", "excludes panel; keep one of them"
+        if self.model is not None and panel.models:
+            yield "model", "excludes panel.models; keep one of them"
+        if len(self.endpoints) > 1 or (self.endpoints and panel.endpoints):
+            yield (
+                "endpoints",
+                "must have one entry with a panel without endpoints, otherwise none; correct it",
+            )
 
 
 def default_metrics() -> Mapping[MetricName, MetricSettings]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
+from pydantic import Field, PrivateAttr, SerializeAsAny
 
 from judge.metrics.registry import metric_names, with_option
 from schemas.base import MetricName
-from streams.settings.base import Section, refuse
+from streams.settings.base import Problems, Section
 from streams.settings.broker import DeadLetterSettings, KafkaSettings, TopicSettings
 from streams.settings.intake import IngestSettings, SamplingSettings
 from streams.settings.judge import SAMPLING_BUDGET, JudgeSettings, LimitSettings
@@ -65,20 +64,17 @@ class Settings(Section):
         sampling = self.sampling_limit
         return (*self.judge.budget.limits, *(() if sampling is None else ((SAMPLING_BUDGET, sampling),)))
 
-    @model_validator(mode="after")
-    def _across(self) -> Self:
+    def _problems(self) -> Problems:
         for name, metric in self.metrics.items():
             metric.find_class(name)
-        of_metrics = (
-            (f"metrics.{name}{path}", what)
-            for name, metric in self.metrics.items()
-            for path, what in _metric_problems(name, metric, self)
-        )
-        refuse([*_topic_problems(self), *_name_problems(self), *of_metrics])
-        return self
+        yield from _topic_problems(self)
+        yield from _name_problems(self)
+        for name, metric in self.metrics.items():
+            for path, what in _metric_problems(name, metric, self):
+                yield f"metrics.{name}{path}", what
 
 
-def _metric_problems(name: str, metric: MetricSettings, settings: Settings) -> Iterator[tuple[str, str]]:
+def _metric_problems(name: str, metric: MetricSettings, settings: Settings) -> Problems:
     named = metric_names()
     for field in ("citation_pattern", "without_citations"):
         known = with_option(field)
@@ -97,7 +93,7 @@ def _metric_problems(name: str, metric: MetricSettings, settings: Settings) -> I
     yield from _endpoint_problems(metric, settings)
 
 
-def _conversation_problems(metric: MetricSettings, settings: Settings) -> Iterator[tuple[str, str]]:
+def _conversation_problems(metric: MetricSettings, settings: Settings) -> Problems:
     if settings.sampling.key != "record_key":
         why = "or only parts of it would be sampled"
         yield ".unit", f"conversation needs sampling.key: record_key, {why}"
@@ -105,7 +101,7 @@ def _conversation_problems(metric: MetricSettings, settings: Settings) -> Iterat
         yield ".unit", "conversation is only for metrics with a judge; remove it"
 
 
-def _endpoint_problems(metric: MetricSettings, settings: Settings) -> Iterator[tuple[str, str]]:
+def _endpoint_problems(metric: MetricSettings, settings: Settings) -> Problems:
     names = [endpoint.name for endpoint in settings.judge.endpoints]
     path = ".panel.endpoints" if metric.panel is not None and metric.panel.endpoints else ".endpoints"
     known = ", ".join(names) or "none"
@@ -119,9 +115,7 @@ def _endpoint_problems(metric: MetricSettings, settings: Settings) -> Iterator[t
         yield path, f"names an endpoint twice (got {list(metric.asked)}); remove one"
 
 
-def _two_phase_problems(
-    metric: MetricSettings, cheap: TwoPhaseSettings, settings: Settings
-) -> Iterator[tuple[str, str]]:
+def _two_phase_problems(metric: MetricSettings, cheap: TwoPhaseSettings, settings: Settings) -> Problems:
     models = {one.name: one.model for one in settings.judge.endpoints}
     if cheap.endpoint not in models:
         known = f"those are {', '.join(models) or 'none'}"
@@ -137,7 +131,7 @@ def _two_phase_problems(
         yield ".two_phase", f"asks {model} twice, for the metric's own judge, too; {remedy}"
 
 
-def _name_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+def _name_problems(settings: Settings) -> Problems:
     known = ", ".join(settings.metrics)
     named: list[tuple[str, str | None]] = [
         (f"monitor.{field}.{name}", name)
@@ -152,7 +146,7 @@ def _name_problems(settings: Settings) -> Iterator[tuple[str, str]]:
             yield path, f"names a metric that is not judged (metrics: {known}); remove it"
 
 
-def _topic_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+def _topic_problems(settings: Settings) -> Problems:
     topics = settings.topics
     owners = {topics.task_topic(metric): f"the tasks of metric {metric}" for metric in settings.metrics}
     internal = ("anchors", "evaluations", "observations", "monitor_state", "budget", "batch_tasks", "batches")
