@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Final, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from judge.errors import EventError, ExtensionError
 from judge.evaluate import limited
@@ -263,8 +263,7 @@ _TRACEPARENT: Final = re.compile(
 _NO_SPAN: Final = "0" * 16
 
 
-@dataclass(frozen=True, slots=True)
-class TraceContext:
+class TraceContext(NamedTuple):
     trace_id: str
     span_id: str
     tracestate: str | None

@@ -238,15 +238,21 @@ class SamplingPolicy:
             dict.fromkeys(name for rule in rules for name, _ in rule.when.values)
         )
         """The labels that determine the stratum; empty if it is always the default one."""
-        self.name: str = _name(default_rate, rules, key, (upstream, floor))
-
-    @property
-    def least_threshold(self) -> int:
-        return min((self._default.threshold, *(stratum.threshold for _, stratum in self._rules)))
-
-    @property
-    def keeps_all(self) -> bool:
-        return not any((self._default.threshold, *(stratum.threshold for _, stratum in self._rules)))
+        limits = [self._default.threshold, *(stratum.threshold for _, stratum in self._rules)]
+        self.least_threshold: int = min(limits)
+        self.keeps_all: bool = not any(limits)
+        named: list[object] = [
+            [rule.name, str(Fraction(rule.rate)), [[name, sorted(given)] for name, given in rule.when.values]]
+            for rule in rules
+        ]
+        content = [
+            key,
+            str(Fraction(default_rate)),
+            named,
+            *(() if upstream == "ignore" else (upstream, floor)),
+        ]
+        digest = sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+        self.name = f"{CLUSTERED_POLICY if key == 'record_key' else 'consistent-'}{digest[:8]}"
 
     def stratum(self, labels: Mapping[str, str]) -> SamplingStratum:
         for when, stratum in self._rules:
@@ -292,17 +298,3 @@ def _stratum(name: str, rate: float) -> SamplingStratum:
     if limit == RANGE:  # above every digest
         return SamplingStratum(name, Fraction(rate), limit, b"\xff" * 33, "filtered")
     return SamplingStratum(name, Fraction(rate), limit, limit.to_bytes(RANDOM_BITS // 8), "not_sampled")
-
-
-def _name(
-    default_rate: float, rules: Sequence[Rule], key: SamplingKey, upstream: tuple[Upstream, float]
-) -> str:
-    named = [
-        [rule.name, str(Fraction(rule.rate)), [[name, sorted(values)] for name, values in rule.when.values]]
-        for rule in rules
-    ]
-    content: list[object] = [key, str(Fraction(default_rate)), named]
-    if upstream[0] != "ignore":
-        content += upstream
-    digest = sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
-    return f"{CLUSTERED_POLICY if key == 'record_key' else 'consistent-'}{digest[:8]}"

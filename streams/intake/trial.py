@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,8 +16,7 @@ from streams.kafka.record import Record
 from streams.settings.tree import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class TrialOutcome:
+class TrialOutcome(NamedTuple):
     """The outcome of one record or trace: its event, or the problem."""
 
     before: Any  # the input: the JSON of a record, or the id of a trace
@@ -27,7 +26,7 @@ class TrialOutcome:
     probability: float | None = None
     stratum: str | None = None
     metrics: tuple[str, ...] = ()
-    probabilities: Mapping[str, float] = field(default_factory=dict)
+    probabilities: Mapping[str, float] = {}
     """With which each metric judges such events; those that never do are left out."""
     hints: tuple[str, ...] = ()  # how to have the content of traces recorded
 
@@ -100,9 +99,8 @@ class SettingsTrial:
                 yield TrialOutcome(group, problem=error.detail)
                 continue
             if reading.why_none is not None:
-                yield TrialOutcome(
-                    group, problem=f"{reading.why_none}: {reading.problem}", hints=reading.hints
-                )
+                problem = f"{reading.why_none}: {reading.problem}"
+                yield TrialOutcome(group, problem=problem, hints=reading.hints)
             for event in reading.events:
                 yield self._sampled(group, event, None)
 

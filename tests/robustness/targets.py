@@ -23,7 +23,7 @@ from streams.errors import DecodeError
 from streams.intake.reading.decode import JsonReader
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.decoding import AvroSchema, ProtobufSchema
-from streams.intake.reading.registry.unpacking import wire_form
+from streams.intake.reading.registry.unpacking import message_path, wire_form
 from streams.kafka.decoding import HEAD
 from streams.kafka.patches import install
 from streams.settings.problems import explain
@@ -152,8 +152,8 @@ def _schema(data: bytes) -> None:
             return
         for avro in _AVRO:
             with contextlib.suppress(DecodeError):
-                orjson.loads(avro.read(form.body()))
-        orjson.loads(_PROTOBUF.read(*form.message()))
+                orjson.loads(avro.read(form[1]))
+        orjson.loads(_PROTOBUF.read(*message_path(form[1])))
 
 
 def _batch(data: bytes) -> None:

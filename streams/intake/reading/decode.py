@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -126,30 +126,22 @@ class JsonReader(EventReader):
             if self._mapper is None
             else self._mapper.apply(document, _EVENT_FIELDS)
         )
-        own = fields.get("event_id")
-        is_missing = own is None or own == ""
-        fields["event_id"] = opened.event_id if is_missing and opened.event_id is not None else own
+        if fields.setdefault("event_id") in (None, ""):
+            fields["event_id"] = opened.event_id if opened.event_id is not None else fields["event_id"]
         fields["labels"] = normal_labels(fields.get("labels"))
         fields |= _trace(fields, opened, headers)
-        stated = _stated_probability(headers) if headers else None
-        if stated is not None:
-            fields["sampling_probability"] = stated
+        stated = [value for name, value in headers if name == PROBABILITY_HEADER and value is not None]
+        if stated:
+            with suppress(ValueError):
+                fields["sampling_probability"] = float(stated[0])
         fields["occurred_at"] = _occurred_at(fields.get("occurred_at"), opened, timestamp_ms)
         return event_of(fields)
-
-
-def _stated_probability(headers: Headers) -> float | None:
-    stated = next((value for name, value in headers if name == PROBABILITY_HEADER and value is not None), "")
-    try:
-        return float(stated)
-    except ValueError:
-        return None
 
 
 def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[str, Any]:
     outside = (trace_from_headers(headers) if headers else None) or opened.trace
     if outside is not None:
-        return {name: getattr(outside, name) for name in _NORMAL}
+        return outside._asdict()
     trace: dict[str, Any] = {}
     for name, normal in _NORMAL.items():
         value = fields.get(name)
@@ -217,8 +209,7 @@ def event_of(fields: Mapping[str, Any]) -> QAEvent:
 # Envelopes: Confluent's wire header, CloudEvents
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """The JSON object in a record, and defaults from its envelope."""
 
     document: dict[str, Any]
@@ -278,18 +269,11 @@ def _open_structured(envelope: dict[str, Any]) -> Opened:
             f"data: must be a JSON object in a structured CloudEvent (got {describe(data)}); put "
             "the event there"
         )
-    parent, state = _attribute(envelope, "traceparent"), _attribute(envelope, "tracestate")
-    return Opened(
-        document=data,
-        event_id=_attribute(envelope, "id"),
-        occurred_at=_attribute(envelope, "time"),
-        trace=None if parent is None else parse_trace_context(parent, state),
-    )
-
-
-def _attribute(envelope: dict[str, Any], name: str) -> str | None:
-    value = envelope.get(name)
-    return value if isinstance(value, str) and value else None
+    names = ("id", "time", "traceparent", "tracestate")
+    texts = {name: envelope[name] or None for name in names if isinstance(envelope.get(name), str)}
+    event_id, occurred_at, parent, state = map(texts.get, names)
+    trace = None if parent is None else parse_trace_context(parent, state)
+    return Opened(data, event_id, occurred_at, trace)
 
 
 def _json_object(raw: bytes, field: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from streams.intake.reading.decode import bounded, event_of, normal_labels
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp import request
 from streams.intake.reading.otlp.event import event_fields
-from streams.intake.reading.otlp.families import capture_hints
+from streams.intake.reading.otlp.families import FAMILIES
 from streams.intake.reading.otlp.span import EVENT_PARTS, Keep, Span
 from streams.intake.reading.otlp.step import Step
 from streams.intake.reading.otlp.trace import WHY_NO_ANSWER, Trace, normalised
@@ -115,13 +115,11 @@ class OtlpReader(GroupReader[Span]):
             if events:
                 return GroupReading(events, silent=silent)
             why = trace.why_no_answer
-            hints = capture_hints(silent) if why == "no_content" else {}
-            return GroupReading(
-                why_none=why,
-                problem=WHY_NO_ANSWER[why],
-                silent=silent,
-                hints=tuple(f"{family}: {hint}" for family, hint in hints.items()),
+            hinted = FAMILIES if why == "no_content" else ()
+            hints = tuple(
+                f"{one.name}: {one.capture}" for one in hinted if one.name in silent and one.capture
             )
+            return GroupReading(why_none=why, problem=WHY_NO_ANSWER[why], silent=silent, hints=hints)
         except RecursionError:
             raise undecodable("attributes: are nested too deeply; correct the instrumentation") from None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -19,6 +20,9 @@ from streams.errors import undecodable
 from streams.intake.reading.otlp.span import (
     ERROR,
     EVENT_PARTS,
+    OBJECTS,
+    PARTS,
+    SPANS,
     Keep,
     ObjectBudget,
     ScopeRecords,
@@ -29,8 +33,6 @@ from streams.intake.reading.otlp.span import (
 from streams.intake.sampling import Head
 
 _TRACE_ID_BYTES: Final = 16
-MAX_OBJECTS: Final = 250_000
-"""Opening brackets of a request in JSON; an attribute has two in at least 30 bytes."""
 
 
 def heads(value: bytes) -> list[Head]:
@@ -105,7 +107,7 @@ def _protobuf_groups(value: bytes, message: Any) -> list[ScopeRecords]:
     # Both kinds have the same outer fields. Those of a log record have other types than a span's of the same
     # number, except that its trace id has the number of a span's attributes.
     heads = _parsed(_TRACE_HEADS, value)
-    groups = [] if heads is None else _grouped(heads.resource_spans, "scope_spans", "spans")
+    groups = [] if heads is None else _grouped(heads, [_OF_SPANS], getattr)
     is_of_spans = any(len(one.trace_id) == _TRACE_ID_BYTES for group in groups for one in group.records)
     if is_of_spans and message is _TRACE_HEADS:
         return groups
@@ -115,23 +117,7 @@ def _protobuf_groups(value: bytes, message: Any) -> list[ScopeRecords]:
             f"value: is not an OTLP request in Protobuf (got {value[:16]!r}...); "
             "set the exporter's encoding to otlp_proto or otlp_json, or ingest.format to json"
         )
-    if is_of_spans:
-        return _grouped(request.resource_spans, "scope_spans", "spans")
-    return _grouped(request.resource_logs, "scope_logs", "log_records")
-
-
-def _grouped(resources: Any, scopes: str, records: str) -> list[ScopeRecords]:
-    budget = ObjectBudget.of_spans()
-    budget.take(len(resources))
-    groups = []
-    for of_resource in resources:
-        of_scopes = getattr(of_resource, scopes)
-        budget.take(len(of_scopes))
-        for of_scope in of_scopes:
-            held = getattr(of_scope, records)
-            budget.take(len(held))
-            groups.append(ScopeRecords(of_resource.resource, of_scope.scope, held, records == "log_records"))
-    return groups
+    return _grouped(request, [_OF_SPANS if is_of_spans else _OF_LOGS], getattr)
 
 
 def _protobuf_heads(value: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
@@ -145,7 +131,7 @@ def _protobuf_heads(value: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
 
 
 def _protobuf_spans(value: bytes, keep: Keep) -> Iterator[Span]:
-    budget = ObjectBudget.of_parts()
+    budget = ObjectBudget(*PARTS)
     for group in _protobuf_groups(value, _TRACES):
         resource, scope = _attributes(group.resource.attributes, budget), _text(group.scope.name)
         for record in group.records:
@@ -199,19 +185,40 @@ def _attributes(pairs: Sequence[Any], budget: ObjectBudget) -> dict[str, Any]:
     return {_text(pair.key): _value(pair.value, budget) for pair in pairs}
 
 
+_OF_SPANS: Final = "resource_spans", "scope_spans", "spans"
+_OF_LOGS: Final = "resource_logs", "scope_logs", "log_records"
+
+
+def _grouped(
+    request: Any, ways: Sequence[Sequence[str]], get: Callable[[Any, str], Any]
+) -> list[ScopeRecords]:
+    budget = ObjectBudget(*SPANS)
+
+    def counted(message: Any, name: str) -> Sequence[Any]:
+        messages: Sequence[Any] = get(message, name)
+        budget.take(len(messages))
+        return messages
+
+    return [
+        ScopeRecords(get(of_resource, "resource"), get(of_scope, "scope"), records, names is _OF_LOGS)
+        for names in ways
+        for of_resource in counted(request, names[0])
+        for of_scope in counted(of_resource, names[1])
+        for records in [counted(of_scope, names[2])]
+    ]
+
+
 # JSON: `json_format` would take ten times as long, and reads the hexadecimal ids as base64
 
 
 def _json_groups(value: bytes) -> list[ScopeRecords]:
-    ObjectBudget(MAX_OBJECTS, "objects in JSON").take(value.count(b"{") + value.count(b"["))
+    ObjectBudget(*OBJECTS).take(value.count(b"{") + value.count(b"["))
     try:
         request = _loaded(value)
         if request and request.keys().isdisjoint(("resourceSpans", "resourceLogs")):
             names = ", ".join(sorted(request)[:5])[:100]
             raise ValueError(f"has neither resourceSpans nor resourceLogs (got {names})")  # noqa: TRY301
-        budget = ObjectBudget.of_spans()
-        traces = _json_grouped(request, ("resourceSpans", "scopeSpans", "spans"), budget)
-        return traces + _json_grouped(request, ("resourceLogs", "scopeLogs", "logRecords"), budget)
+        return _grouped(request, [_OF_SPANS, _OF_LOGS], _json_field)
     except (ValueError, AttributeError) as error:
         raise undecodable(
             f"value: is not an OTLP request in JSON, {error}; "
@@ -226,23 +233,20 @@ def _loaded(value: bytes) -> Any:
         return orjson.loads(value.decode("utf-8", "replace"))
 
 
-def _json_grouped(request: Any, names: tuple[str, str, str], budget: ObjectBudget) -> list[ScopeRecords]:
-    groups = []
-    for of_resource in _objects(request, names[0]):
-        if "instrumentationLibrarySpans" in of_resource:
-            raise ValueError("has instrumentationLibrarySpans, as OTLP before 0.15 does")
-        for of_scope in _objects(of_resource, names[1]):
-            records = _objects(of_scope, names[2])
-            budget.take(1 + len(records))
-            are_logs = names[2] == "logRecords"
-            groups.append(ScopeRecords(of_resource.get("resource"), of_scope.get("scope"), records, are_logs))
-    return groups
+_JSON_NAMES: Final = {
+    name: re.sub("_(.)", lambda match: match[1].upper(), name) for name in (*_OF_SPANS, *_OF_LOGS)
+}
 
 
-def _objects(message: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    messages = message.get(name) or []
+def _json_field(message: Mapping[str, Any], name: str) -> Any:
+    """Read a resource, a scope, or a list of messages."""
+    if name not in _JSON_NAMES:
+        return message.get(name)
+    if "instrumentationLibrarySpans" in message:
+        raise ValueError("has instrumentationLibrarySpans, as OTLP before 0.15 does")
+    messages = message.get(_JSON_NAMES[name]) or []
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
-        raise ValueError(f"{name} must be a list of objects")
+        raise ValueError(f"{_JSON_NAMES[name]} must be a list of objects")
     return messages
 
 
@@ -254,7 +258,7 @@ def _json_heads(value: bytes) -> Iterator[tuple[str, str, bool]]:
 
 
 def _json_spans(value: bytes, keep: Keep) -> Iterator[Span]:
-    budget = ObjectBudget.of_parts()
+    budget = ObjectBudget(*PARTS)
     for group in _json_groups(value):
         resource, scope = _json_attributes(group.resource, budget), _json_text(group.scope, "name")
         for record in group.records:

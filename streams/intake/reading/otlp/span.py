@@ -7,10 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from streams.errors import DecodeError
 
-MAX_SPANS: Final = 20_000
-"""With log records, scopes and resources. A Collector's batch has 8,192 by default."""
-MAX_PARTS: Final = 100_000
-"""Attributes, their nested values, and events. An empty one takes two bytes, its Python object a kilobyte."""
+SPANS: Final = 20_000, "spans, scopes and resources"
+"""With log records. A Collector's batch has 8,192 by default."""
+PARTS: Final = 100_000, "attributes and events"
+"""With nested values. An empty one takes two bytes, its Python object a kilobyte."""
+OBJECTS: Final = 250_000, "objects in JSON"
+"""Opening brackets of a request in JSON; an attribute has two in at least 30 bytes."""
 EVENT_PARTS: Final = 4
 ERROR: Final = (2, "STATUS_CODE_ERROR")
 
@@ -58,14 +60,6 @@ class ObjectBudget:
     def __init__(self, limit: int, of: str) -> None:
         self._left = self._limit = limit
         self._of = of
-
-    @classmethod
-    def of_spans(cls) -> ObjectBudget:
-        return cls(MAX_SPANS, "spans, scopes and resources")
-
-    @classmethod
-    def of_parts(cls) -> ObjectBudget:
-        return cls(MAX_PARTS, "attributes and events")
 
     def take(self, count: int) -> None:
         self._left -= count
