@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -233,9 +232,8 @@ def _loaded(value: bytes) -> Any:
         return orjson.loads(value.decode("utf-8", "replace"))
 
 
-_JSON_NAMES: Final = {
-    name: re.sub("_(.)", lambda match: match[1].upper(), name) for name in (*_OF_SPANS, *_OF_LOGS)
-}
+_OF_JSON: Final = "resourceSpans", "scopeSpans", "spans", "resourceLogs", "scopeLogs", "logRecords"
+_JSON_NAMES: Final = dict(zip((*_OF_SPANS, *_OF_LOGS), _OF_JSON, strict=True))
 
 
 def _json_field(message: Mapping[str, Any], name: str) -> Any:
