@@ -14,7 +14,8 @@ from judge.evaluate import limited
 from judge.extensions import load
 from judge.metric import READ_AT_ONCE
 from schemas import QAEvent
-from streams.errors import DecodeError, SettingsError
+from schemas.base import MAX_LABEL_VALUE_CHARS
+from streams.errors import DecodeError, SettingsError, undecodable
 from streams.intake.joining.join import JoinBounds
 from streams.intake.sampling import (
     NO_TRACE,
@@ -26,6 +27,7 @@ from streams.intake.sampling import (
     random_value,
 )
 from streams.kafka.record import Record
+from streams.settings.problems import describe
 from streams.settings.tree import Settings
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -252,6 +254,32 @@ def open_line_reader(settings: Settings) -> EventReader:
 def is_plausible(at: datetime, recorded: datetime | None) -> bool:
     """Return whether an event can have happened at a time: before its record, or else before now."""
     return EARLIEST <= at <= (recorded or datetime.now(UTC)) + LONGEST_AHEAD
+
+
+def normal_labels(raw: object) -> dict[str, str]:
+    """Convert numbers and booleans of an event's `labels` to texts; nulls are omitted."""
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise undecodable(
+            f"labels: must be a mapping of short texts (got {describe(raw)}); correct the producer"
+        )
+    labels: dict[str, str] = {}
+    for name, value in raw.items():
+        if value is None:
+            continue
+        if isinstance(value, str):
+            labels[name] = value[:MAX_LABEL_VALUE_CHARS]
+        elif isinstance(value, bool):
+            labels[name] = "true" if value else "false"
+        elif isinstance(value, int | float):
+            labels[name] = str(value)[:MAX_LABEL_VALUE_CHARS]
+        else:
+            raise undecodable(
+                f"labels.{name[:80]}: must be text, a number or a truth value (got {describe(value)}); "
+                "correct the producer or map one value by ingest.mapping"
+            )
+    return labels
 
 
 # W3C Trace Context

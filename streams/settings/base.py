@@ -70,8 +70,7 @@ class Section(BaseModel):
             return value
         nested = dict(value)
         for name in cls.secret_fields():
-            sources = {of: nested.pop(f"{name}_{of}") for of in SOURCES if f"{name}_{of}" in nested}
-            given = {of: source for of, source in sources.items() if source is not None}
+            given = {of: source for of in SOURCES if (source := nested.pop(f"{name}_{of}", None)) is not None}
             if given:
                 literal = nested.get(name)
                 nested[name] = given if literal is None else {"value": literal, **given}

@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from judge.metric import READ_AT_ONCE
 from schemas import QAEvent
-from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError, undecodable
 from streams.intake.reader import (
     EventReader,
@@ -22,6 +21,7 @@ from streams.intake.reader import (
     TraceContext,
     is_plausible,
     normal_id,
+    normal_labels,
     normal_tracestate,
     parse_trace_context,
     trace_from_headers,
@@ -167,32 +167,6 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         ) from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return at.astimezone(UTC) if is_plausible(at, recorded) else recorded
-
-
-def normal_labels(raw: object) -> dict[str, str]:
-    """Convert numbers and booleans of an event's `labels` to texts; nulls are omitted."""
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        raise undecodable(
-            f"labels: must be a mapping of short texts (got {describe(raw)}); correct the producer"
-        )
-    labels: dict[str, str] = {}
-    for name, value in raw.items():
-        if value is None:
-            continue
-        if isinstance(value, str):
-            labels[name] = value[:MAX_LABEL_VALUE_CHARS]
-        elif isinstance(value, bool):
-            labels[name] = "true" if value else "false"
-        elif isinstance(value, int | float):
-            labels[name] = str(value)[:MAX_LABEL_VALUE_CHARS]
-        else:
-            raise undecodable(
-                f"labels.{name[:80]}: must be text, a number or a truth value (got {describe(value)}); "
-                "correct the producer or map one value by ingest.mapping"
-            )
-    return labels
 
 
 def event_of(fields: Mapping[str, Any]) -> QAEvent:

@@ -15,9 +15,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from judge.metric import READ_AT_ONCE
-from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
-from streams.intake.reader import EventReader, normal_id, normal_tracestate, trace_from_headers
+from streams.intake.reader import EventReader, normal_id, normal_labels, normal_tracestate, trace_from_headers
 from streams.intake.sampling import RANDOM_BITS, SamplingPolicy, SamplingStratum, SkipReason, trace_randomness
 from streams.kafka.record import Record
 
@@ -110,15 +109,9 @@ class PushDown:
         return len(value) > self._reader.max_event_bytes or self._reader.parts(value) > READ_AT_ONCE
 
     def _stratum(self, found: Any) -> SamplingStratum:
-        labels: dict[str, str] = {}
-        if found:
-            for attribute, name in self._labels:
-                label = getattr(found, attribute)
-                if label is True or label is False:
-                    labels[name] = "true" if label else "false"
-                elif label is not None and label is not UNSET:
-                    labels[name] = label[:MAX_LABEL_VALUE_CHARS]
-        return self._policy.stratum(labels)
+        labels = {name: getattr(found, attribute) for attribute, name in self._labels} if found else {}
+        given = {name: label for name, label in labels.items() if label is not UNSET}
+        return self._policy.stratum(normal_labels(given))
 
 
 def _as_bytes(randomness: int | None) -> bytes | None:

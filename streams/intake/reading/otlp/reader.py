@@ -9,8 +9,8 @@ from schemas import QAEvent
 from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import undecodable
 from streams.intake.joining.join import JoinBounds
-from streams.intake.reader import GroupReader, GroupReading, normal_tracestate
-from streams.intake.reading.decode import bounded, event_of, normal_labels
+from streams.intake.reader import GroupReader, GroupReading, normal_labels, normal_tracestate
+from streams.intake.reading.decode import bounded, event_of
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp import request
 from streams.intake.reading.otlp.event import event_fields

@@ -38,14 +38,7 @@ _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
 _SEARCH_WORDS: Final = re.compile("retriev|(?<!re)search|rerank|vector|knowledge|look_?up", re.IGNORECASE)
 _REDACTED: Final = frozenset({"__REDACTED__", "[REDACTED]", "<redacted>", "[Scrubbed]"})
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
-OUTPUT_EVENTS: Final = ("gen_ai.choice", "gen_ai.content.completion", "gen_ai.assistant.reply")
-INPUT_EVENTS: Final = (
-    *(f"gen_ai.{role}.message" for role in ("system", "developer", "user", "assistant", "tool")),
-    "gen_ai.content.prompt",
-)
 _NOT_ANSWERING: Final = frozenset({"tool", "user", "system"})
-_REQUEST: Final = ("args", "instructions", "contents", "system")
-"""Keys of a function call or of a request to a model, which a step's own input does not have."""
 _KIND_OF: Final[Mapping[Kind, Sequence[str]]] = WORDS["kinds"]
 
 
@@ -106,10 +99,10 @@ class Step:
             return "evaluation"
         for kind, marks in _KIND_OF.items():
             if any(mark in self.attributes for mark in marks):
-                replied = self.first("said") is not None or not events.isdisjoint(OUTPUT_EVENTS)
+                replied = self.first("said") is not None or not events.isdisjoint(KEYS["output_events"])
                 other_operation = "gen_ai.operation.name" in self.attributes and not replied
                 return "chain" if kind == "model" and other_operation else kind
-        if name in OUTPUT_EVENTS or name in INPUT_EVENTS:
+        if name in KEYS["output_events"] or name in KEYS["input_events"]:
             return "model"
         return "chain" if self.shape.families and self.first("gave") is not None else "other"
 
@@ -139,8 +132,8 @@ class Step:
         heard = self._turns("heard", "heard_flat", "user")
         said = self._turns("said", "said_flat", "assistant")
         in_events = bool(self.span.events or self.span.is_log) and not heard
-        heard = heard or _turns_in_events(self.span, INPUT_EVENTS, "user")
-        said = said or _turns_in_events(self.span, OUTPUT_EVENTS, "assistant")
+        heard = heard or _turns_in_events(self.span, KEYS["input_events"], "user")
+        said = said or _turns_in_events(self.span, KEYS["output_events"], "assistant")
         is_model = self.kind in MODELS
         if is_model:
             heard = heard or _as_turns(self.first("given"), "user", question_in)
@@ -269,15 +262,13 @@ class Step:
     def labels(self) -> dict[str, str]:
         """By name; the first family with a label has precedence."""
         labels: dict[str, str] = {}
-        for named, maps in self.shape.labels:
-            pairs: list[tuple[str, Any]] = [(label, self.attributes[name]) for name, label in named]
-            for name in maps:
-                opened = loaded(self.attributes[name])
-                if isinstance(opened, dict):
-                    pairs += [(label, value) for label, value in opened.items() if is_label(label)]
-            for label, value in pairs:
+        for name, named in self.shape.labels:
+            value = self.attributes[name]
+            given = {named: value} if named else loaded(value)
+            for label, value in given.items() if isinstance(given, dict) else ():
                 opened = loaded(value)
-                if label not in labels and isinstance(opened, str | int | float) and opened != "":
+                is_new = label not in labels and (named or is_label(label))
+                if is_new and isinstance(opened, str | int | float) and opened != "":
                     labels[label] = str(opened).lower() if isinstance(opened, bool) else str(opened)
         return labels
 
@@ -342,7 +333,7 @@ def _split(turns: list[Turn], before: Sequence[bool]) -> tuple[list[Turn], list[
 def _as_turns(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:
     """Read the input or output of a step as a conversation; other structures become one message."""
     opened = loaded(value)
-    if isinstance(opened, dict) and not is_conversation(opened) and opened.keys().isdisjoint(_REQUEST):
+    if isinstance(opened, dict) and not is_conversation(opened) and opened.keys().isdisjoint(KEYS["request"]):
         text = words(opened)
         if text is not None or role == "user":  # a structure of its own may be an answer, but no question
             return [] if text is None else [Turn(role, text)]
