@@ -1,14 +1,15 @@
-"""Read the event in a JSON record from its value, headers and timestamp."""
+"""Read the event in a JSON record from its value, headers and timestamp, also by JMESPath expressions."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import jmespath
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
@@ -26,10 +27,10 @@ from streams.intake.reader import (
     parse_trace_context,
     trace_from_headers,
 )
-from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.pushdown import WIRE_HEADER_BYTES, PushDown
 from streams.intake.sampling import SamplingPolicy
 from streams.kafka.record import moment
+from streams.settings.intake import MAX_EXPRESSION_CHARS
 from streams.settings.problems import describe, explain
 from streams.settings.tree import Settings
 
@@ -271,3 +272,55 @@ def _text(value: bytes | None) -> str:
         return (value or b"").decode()
     except UnicodeDecodeError:
         return ""
+
+
+# Mapping
+
+
+class Mapper:
+    """The expressions of `ingest.mapping`, which the settings have checked.
+
+    A field without an expression is taken from the document by its name. Expressions for `labels.<name>` and
+    `fields.<name>` add to those of `labels` and `fields`, or to the document's own.
+    """
+
+    def __init__(self, expressions: Mapping[str, str]) -> None:
+        # Whole fields first, to which those of single labels and texts add.
+        targets = sorted(expressions, key=lambda target: "." in target)
+        self._searches = [
+            (target, expressions[target], jmespath.compile(expressions[target]).search) for target in targets
+        ]
+        self.targets = {target.partition(".")[0] for target in expressions}
+
+    def apply(self, document: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
+        found = {name: document[name] for name in fields if name in document}
+        for target, expression, search in self._searches:
+            name, _, part = target.partition(".")
+            if name not in fields:
+                continue
+            value = _search(target, expression, search, document)
+            if not part:
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                # Ids are numbers in many databases.
+                found[name] = str(value) if name == "event_id" and is_number else value
+                continue
+            if name == "fields" and not isinstance(value, str | None):
+                value = orjson.dumps(value).decode()
+            # Labels of another shape than a mapping are replaced.
+            base = found[name] if isinstance(found.get(name), dict) else {}
+            found[name] = base if name == "fields" and value is None else {**base, part: value}
+        return found
+
+
+def _search(target: str, expression: str, search: Callable[[Any], Any], document: dict[str, Any]) -> Any:
+    try:
+        found = search(document)
+        # Literals and expression references can produce values outside JSON, such as lone surrogates.
+        orjson.dumps(found)
+    except Exception as error:  # noqa: BLE001 - any failure of an expression concerns only this event
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise undecodable(
+            f"ingest.mapping.{target}: {expression[:MAX_EXPRESSION_CHARS]!r} fails on this event, "
+            f"{why}; correct the expression or the event"
+        ) from None
+    return found

@@ -10,8 +10,7 @@ from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import undecodable
 from streams.intake.joining.join import JoinBounds
 from streams.intake.reader import GroupReader, GroupReading, normal_labels, normal_tracestate
-from streams.intake.reading.decode import bounded, event_of
-from streams.intake.reading.mapping import Mapper
+from streams.intake.reading.decode import Mapper, bounded, event_of
 from streams.intake.reading.otlp import request
 from streams.intake.reading.otlp.event import event_fields
 from streams.intake.reading.otlp.families import FAMILIES

@@ -7,12 +7,12 @@ import base64
 import io
 import json
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 import fastavro
 import pytest
-from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from streams.errors import DecodeError, ReaderDownError
 from streams.intake.reading.registry.decoding import AvroSchema, descriptors
@@ -62,24 +62,11 @@ def avro(schema: Any, value: Any, *named: Any) -> bytes:
     return stream.getvalue()
 
 
-def proto(name: str, *messages: descriptor_pb2.DescriptorProto, needs: tuple[str, ...] = ()) -> str:
-    file = descriptor_pb2.FileDescriptorProto(
-        name=name, package="qa", syntax="proto3", dependency=needs, message_type=messages
-    )
-    return base64.b64encode(file.SerializeToString()).decode()
-
-
-def message(
-    name: str, *fields: tuple[str, str | None], nested: tuple[descriptor_pb2.DescriptorProto, ...] = ()
-) -> descriptor_pb2.DescriptorProto:
-    field = descriptor_pb2.FieldDescriptorProto
-    described = [
-        field(
-            name=one, number=at, label=1, type=field.TYPE_MESSAGE if of else field.TYPE_STRING, type_name=of
-        )
-        for at, (one, of) in enumerate(fields, 1)
-    ]
-    return descriptor_pb2.DescriptorProto(name=name, nested_type=nested, field=described)
+@cache
+def proto(text: str, **needs: str) -> str:
+    """A file's descriptor, as registries serialize it."""
+    texts = {name: f'syntax = "proto3"; package qa; {of}' for name, of in (needs | {"own": text}).items()}
+    return base64.b64encode(descriptors(texts)[-1]).decode()
 
 
 async def test_avro_is_read_with_named_schemas(registry: FakeRegistry, unpacking: Unpacking) -> None:
@@ -121,14 +108,14 @@ async def test_json_is_what_follows_the_prefix(registry: FakeRegistry, unpacking
 async def test_protobuf_is_read_by_the_path_to_its_message(
     registry: FakeRegistry, unpacking: Unpacking, path: bytes, body: bytes, read: Any, in_header: bool
 ) -> None:
-    first = message("Event", ("event_id", None), ("page", ".qa.Page"), ("at", ".google.protobuf.Timestamp"))
-    second = message("Outer", ("x", None), nested=(message("Inner", ("inner", None)),))
-    needs = ("page.proto", timestamp_pb2.DESCRIPTOR.name)
-    serialized = proto("default", first, second, needs=needs)
+    page = "message Page { string text = 1; }"
+    text = """import "page.proto"; import "google/protobuf/timestamp.proto";
+    message Event { string event_id = 1; Page page = 2; google.protobuf.Timestamp at = 3; }
+    message Outer { string x = 1; message Inner { string inner = 1; } }"""
     for place in ("ids/9", f"guids/{GUID}"):
+        serialized = proto(text, **{"page.proto": page})
         registry.add(place, "...", "PROTOBUF", serialized=serialized, references=[PAGE_FILE])
-    page = proto("default", message("Page", ("text", None)))
-    registry.add("subjects/page/versions/1", "...", "PROTOBUF", serialized=page)
+    registry.add("subjects/page/versions/1", "...", "PROTOBUF", serialized=proto(page))
     header = ("__value_schema_id", b"\x01" + GUID.bytes + path)
     value, headers = (body, [header]) if in_header else (framed(9, path + body), [])
     assert json.loads(await unpacking.json(value, headers) or b"") == read
@@ -154,7 +141,7 @@ async def test_a_mismatch_names_the_schema_id(
     registry.add("ids/5", "<xml/>", "XML")
     registry.add("ids/6", '{"type": "nothing"}')
     registry.add("ids/7", json.dumps(PAGE))
-    registry.add("ids/9", "", "PROTOBUF", serialized=proto("default", message("Event", ("event_id", None))))
+    registry.add("ids/9", "", "PROTOBUF", serialized=proto("message Event { string event_id = 1; }"))
     with pytest.raises(DecodeError) as error:
         await unpacking.json(value, ())
     assert said in error.value.detail
