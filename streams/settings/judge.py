@@ -11,7 +11,6 @@ from pydantic import (
     Field,
     JsonValue,
     SecretStr,
-    SerializerFunctionWrapHandler,
     StringConstraints,
     WrapSerializer,
 )
@@ -177,18 +176,13 @@ class Unlimited(BudgetSettings):
     unlimited = True
 
 
-def _none(given: object) -> object:
-    return Unlimited() if given == "none" else given
-
-
-def _written(budget: BudgetSettings, write: SerializerFunctionWrapHandler) -> object:
-    return "none" if budget.unlimited else write(budget)
-
-
 Budget = Annotated[
     BudgetSettings,
-    BeforeValidator(_none, json_schema_input_type=BudgetSettings | Literal["none"]),
-    WrapSerializer(_written),
+    BeforeValidator(
+        lambda given: Unlimited() if given == "none" else given,
+        json_schema_input_type=BudgetSettings | Literal["none"],
+    ),
+    WrapSerializer(lambda budget, write: "none" if budget.unlimited else write(budget)),
 ]
 
 

@@ -41,7 +41,11 @@ def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None 
     file = None if path is None else Path(path)
     document = {} if file is None else read_document(file)
     deprecated: list[str] = []
-    problems = [*_override(document, env), *_rename(document, deprecated), *_control_characters(document)]
+    problems = [*_override(document, env), *_rename(document, deprecated)]
+    for place, _, value in walk(Settings, document):
+        if isinstance(value, str) and (character := _CONTROL.search(value)) is not None:
+            code = f"U+{ord(character[0]):04X}"
+            problems.append(f"{dotted(place)}: has the control character {code}; remove it")
     base = {"base": Path.cwd() if file is None else file.parent, "deprecated": deprecated}
     left_out: tuple[str, ...] = ()
     # What is invalid is removed, twice at most, so that one run also reports the problems of the rest.
@@ -101,12 +105,6 @@ def read_document(file: Path, see: str = "config schema") -> dict[str, Any]:
         raise SettingsError([f"{file}: must be a mapping of sections (got {got}); see {see}"])
     # An empty section means its defaults.
     return {key: {} if value is None else value for key, value in (document or {}).items()}
-
-
-def _control_characters(document: Any) -> Iterator[str]:
-    for path, _, value in walk(Settings, document):
-        if isinstance(value, str) and (character := _CONTROL.search(value)) is not None:
-            yield f"{dotted(path)}: has the control character U+{ord(character[0]):04X}; remove it"
 
 
 def _override(document: dict[str, Any], env: Mapping[str, str]) -> Iterator[str]:

@@ -181,10 +181,6 @@ class TwoPhaseSettings(Section):
     verdict was corrected or doubted."""
 
 
-def _one_or_several(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
 class MetricConditions(Section):
     """Which events a metric judges; all conditions must hold."""
 
@@ -192,7 +188,10 @@ class MetricConditions(Section):
 
     has: Annotated[
         tuple[EventField, ...],
-        BeforeValidator(_one_or_several, json_schema_input_type=EventField | tuple[EventField, ...]),
+        BeforeValidator(
+            lambda given: (given,) if isinstance(given, str) else given,
+            json_schema_input_type=EventField | tuple[EventField, ...],
+        ),
     ] = ()
     """Fields that must not be blank."""
     labels: LabelConditions = Field(default_factory=dict)

@@ -87,13 +87,6 @@ def unknown(model: type[BaseModel], path: Sequence[str | int]) -> str:
     return f"{dotted(path)} is not a setting; {suggest(str(path[-1]), names)}"
 
 
-def as_written(model: type[BaseModel], path: Sequence[str | int]) -> str:
-    """Return a path in dotted form; the source of a secret as in the file, such as `password_env`."""
-    if len(path) > 1 and section_of(type_at(model, path[:-1])) is Secret:
-        return f"{dotted(path[:-1])}_{path[-1]}"
-    return dotted(path)
-
-
 def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Return a validation error as lines "<path>: <what> (got <value>); <remedy>", never with a secret."""
     lines: list[str] = []
@@ -106,7 +99,9 @@ def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
 def _lines(detail: ErrorDetails, model: type[BaseModel]) -> list[str]:
     kind, context = detail["type"], detail.get("ctx", {})
     path = [part for part in detail["loc"] if part != "[key]"]
-    where = as_written(model, path)
+    where = dotted(path)
+    if len(path) > 1 and section_of(type_at(model, path[:-1])) is Secret:  # its source, such as password_env
+        where = f"{dotted(path[:-1])}_{path[-1]}"
     of_secret = section_of(type_at(model, path)) is Secret
     if of_secret and kind in {PROBLEMS, "missing"}:
         texts = [NO_SOURCE] if kind == "missing" else [what for _, what in context["problems"]]

@@ -79,8 +79,8 @@ class PushDown:
         value = record.value
         if not value:
             return None
-        is_short = len(value) <= self._surely_read
-        if not is_short and self._is_large(value):
+        is_short, reader = len(value) <= self._surely_read, self._reader
+        if not is_short and (len(value) > reader.max_event_bytes or reader.parts(value) > READ_AT_ONCE):
             return None
         body: Any = None
         if self._decoder is not None:
@@ -91,7 +91,7 @@ class PushDown:
         try:
             if body is None or not body.event_id or body.specversion is not _ABSENT:
                 # An envelope or a mapping has the fields elsewhere.
-                event = self._reader.decode(value, record.headers)
+                event = reader.decode(value, record.headers)
                 return self._policy.decide_event(event, record.key).skip_reason
             if randomness is None and body.trace_id:
                 tracestate = normal_tracestate(body.tracestate or None)
@@ -104,9 +104,6 @@ class PushDown:
         if stratum is None:
             stratum = (self._cached_stratum if is_short else self._stratum)(body.labels)
         return None if randomness >= stratum.least else stratum.skip_reason
-
-    def _is_large(self, value: bytes) -> bool:
-        return len(value) > self._reader.max_event_bytes or self._reader.parts(value) > READ_AT_ONCE
 
     def _stratum(self, found: Any) -> SamplingStratum:
         labels = {name: getattr(found, attribute) for attribute, name in self._labels} if found else {}

@@ -110,15 +110,15 @@ class OtlpReader(GroupReader[Span]):
         try:
             trace = Trace(parts)
             events = tuple(self._event(trace, answer) for answer in self._answers(trace))
-            silent = trace.silent_families
+            silent = {step.family: 1 for step in trace.models if step.lacks_content and step.family}
             if events:
-                return GroupReading(events, silent=silent)
+                return GroupReading(events, silent=(*silent,))
             why = trace.why_no_answer
             hinted = FAMILIES if why == "no_content" else ()
             hints = tuple(
                 f"{one.name}: {one.capture}" for one in hinted if one.name in silent and one.capture
             )
-            return GroupReading(why_none=why, problem=WHY_NO_ANSWER[why], silent=silent, hints=hints)
+            return GroupReading(why_none=why, problem=WHY_NO_ANSWER[why], silent=(*silent,), hints=hints)
         except RecursionError:
             raise undecodable("attributes: are nested too deeply; correct the instrumentation") from None
 

@@ -213,7 +213,10 @@ def _grouped(
 def _json_groups(value: bytes) -> list[ScopeRecords]:
     ObjectBudget(*OBJECTS).take(value.count(b"{") + value.count(b"["))
     try:
-        request = _loaded(value)
+        try:
+            request = orjson.loads(value)
+        except orjson.JSONDecodeError:  # one text that is not UTF-8 must not lose a request
+            request = orjson.loads(value.decode("utf-8", "replace"))
         if request and request.keys().isdisjoint(("resourceSpans", "resourceLogs")):
             names = ", ".join(sorted(request)[:5])[:100]
             raise ValueError(f"has neither resourceSpans nor resourceLogs (got {names})")  # noqa: TRY301
@@ -223,13 +226,6 @@ def _json_groups(value: bytes) -> list[ScopeRecords]:
             f"value: is not an OTLP request in JSON, {error}; "
             "let the Kafka exporter of a current Collector write it"
         ) from None
-
-
-def _loaded(value: bytes) -> Any:
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:  # one text that is not UTF-8 must not lose a request
-        return orjson.loads(value.decode("utf-8", "replace"))
 
 
 _OF_JSON: Final = "resourceSpans", "scopeSpans", "spans", "resourceLogs", "scopeLogs", "logRecords"

@@ -103,10 +103,6 @@ class Trace:
         called = [step for step in self.models if step.kind == "model"] or self.models
         return "no_content" if called[-1].lacks_content else "no_answer"
 
-    @property
-    def silent_families(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(step.family for step in self.models if step.lacks_content and step.family))
-
     def of_kind(self, *kinds: Kind) -> Sequence[Step]:
         return sorted((step for step in self.judged if step.kind in kinds), key=lambda step: step.span.start)
 
