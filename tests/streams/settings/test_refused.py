@@ -111,15 +111,6 @@ def test_a_variable_below_what_is_no_mapping(tmp_path: Path, text: str) -> None:
     assert "JUDGESTREAM_KAFKA__GROUP_ID: its parent in the file is not a mapping" in found[0]
 
 
-@pytest.mark.parametrize(
-    ("escape", "code"), [("\\0", "0000"), ("\\e", "001B"), ("\\x7f", "007F"), ("\\ud800", "D800")]
-)
-def test_a_control_character_is_refused_with_its_path(tmp_path: Path, escape: str, code: str) -> None:
-    found = problems(tmp_path, f'store: {{path: "a{escape}b"}}\nmonitor: {{labels: ["x{escape}"]}}')
-    assert f"store.path: has the control character U+{code}; remove it" in found
-    assert f"monitor.labels.0: has the control character U+{code}; remove it" in found
-
-
 def test_a_long_list_of_the_wrong_kind_is_no_long_error(tmp_path: Path) -> None:
     found = problems(tmp_path, f"telemetry: {{labels: [{', '.join(['{}'] * 3_000)}]}}")
     assert len(found) == 51

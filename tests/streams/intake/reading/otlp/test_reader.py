@@ -1,4 +1,4 @@
-"""Prompts, results of tools, JSON of other forms, any content, and the limits of one request."""
+"""JSON of other forms, any content, and the limits of one request."""
 
 from __future__ import annotations
 
@@ -17,19 +17,13 @@ from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reader import GroupReading
 from streams.intake.reading.otlp.conversation import MAX_TURNS, read_turns
-from streams.intake.reading.otlp.pages import open_prompt
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span, SpanEvent
-from streams.intake.reading.otlp.text import result_text
 from streams.intake.reading.otlp.trace import merge
 from tests.streams.intake.reading.otlp.building import TRACE, request, span
 
 QUESTION = "How long does the battery last?"
 ANSWER = "12 hours [Page 2]."
-PAGES = {"Page-1": "It weighs 340 g.", "Page-2": "A charge lasts 12 hours."}
-ONE, TWO = PAGES.values()
-MARKED = f"Pages:\n[Page-1] {ONE}\n[Page-2] {TWO}"
-TAGGED = f"<documents><document index='1'>{ONE}</document>\n<document index='2'>{TWO}</document></documents>"
 READER = OtlpReader(unit="trace", max_event_bytes=4_194_304)
 MODEL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1"}
 
@@ -45,51 +39,6 @@ def event_of(document: Any) -> QAEvent:
 
 
 SAID = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": ANSWER}
-
-
-DSPY = f"[[ ## context ## ]]\n{TWO}\n\n[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object"
-
-
-@pytest.mark.parametrize(
-    ("text", "pages"),
-    [
-        (f"{MARKED}\n\n{QUESTION}", PAGES),
-        (f"{MARKED}\n{QUESTION}", PAGES),
-        (f"{QUESTION}\n\n{MARKED}", PAGES),
-        (f"{TAGGED}\n\n{QUESTION}", PAGES),
-        (f"{QUESTION}\n{TAGGED}", PAGES),
-        (DSPY, {"Page-1": TWO}),
-    ],
-)
-def test_a_question_is_cut_from_marked_pages(text: str, pages: dict[str, str]) -> None:
-    prompt = open_prompt(text)
-    assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, pages, True)
-
-
-@pytest.mark.parametrize("text", [MARKED, f"{MARKED}\n\nAnswer in French.", "Page 3: what does it say?"])
-def test_a_message_with_marks_and_no_question_stays_whole(text: str) -> None:
-    prompt = open_prompt(text)
-    assert (prompt.question, prompt.is_cut) == (text, False)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ({"type": "tool", "data": {"content": TWO, "tool_call_id": "c"}}, TWO),  # LangChain in OpenInference
-        ({"content": TWO, "type": "tool", "tool_call_id": "c"}, TWO),
-        ({"blocks": [{"text": TWO}], "tool_name": "search", "raw_output": TWO}, TWO),  # LlamaIndex
-        ({"result": TWO}, TWO),  # Gemini
-        ({"content": [{"type": "text", "text": ONE}, {"type": "text", "text": TWO}]}, f"{ONE}\n{TWO}"),  # MCP
-        ({"type": "text", "value": TWO}, TWO),  # Vercel
-        ([{"id": 7}], '[{"id":7}]'),
-        ('{"hours": 12.0}', '{"hours": 12.0}'),  # unchanged
-        ("12 hours", "12 hours"),
-        (None, ""),
-    ],
-)
-def test_the_result_of_a_tool_is_taken_out_of_its_envelope(value: Any, text: str) -> None:
-    assert result_text(value) == text
-    assert result_text(json.dumps(value) if isinstance(value, dict) else value) == text
 
 
 FORM_NAMES = ["role", "content", "parts", "messages", "type", "text", "kwargs", "lc", "data", "args"]
@@ -124,7 +73,7 @@ def test_content_that_is_nested_without_end_is_left_alone(wrapped: str, closing:
     read(request(span(1, "a", MODEL | dict.fromkeys(names, wrapped * 400 + "1" + closing * 400))))
 
 
-def test_fields_of_json_may_be_null_and_ids_base64() -> None:
+def test_fields_of_json_may_be_null_ids_base64_and_numbers_of_any_form() -> None:
     written = json.loads(request(span(1, "call", SAID)))
     (of_resource,) = written["resourceSpans"]
     (of_scope,) = of_resource["scopeSpans"]
@@ -132,17 +81,11 @@ def test_fields_of_json_may_be_null_and_ids_base64() -> None:
     one |= {"parentSpanId": None, "traceState": None, "events": None, "status": None, "name": None}
     one |= {"traceId": base64.b64encode(bytes.fromhex(TRACE)).decode(), "spanId": "AAAAAAAAAAE="}
     of_scope["scope"] = of_resource["resource"] = written["resourceLogs"] = None
-    event = event_of(written)
-    assert (event.answer, event.trace_id, event.span_id) == (ANSWER, TRACE, f"{1:016x}")
-
-
-def test_json_is_read_with_numbers_of_any_form() -> None:
-    (one,) = (written := json.loads(request(span(1, "call", SAID))))["resourceSpans"][0]["scopeSpans"][0][
-        "spans"
-    ]
     at, expected = int(one["endTimeUnixNano"]), event_of(written).occurred_at
     for one["endTimeUnixNano"] in (at, float(at)):
-        assert event_of(written).occurred_at == expected
+        event = event_of(written)
+        assert (event.answer, event.trace_id, event.span_id) == (ANSWER, TRACE, f"{1:016x}")
+        assert event.occurred_at == expected
 
 
 @pytest.mark.parametrize(
