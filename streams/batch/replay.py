@@ -41,12 +41,21 @@ OUTAGE_SECONDS: Final = 120.0
 FINISH_SECONDS: Final = 60.0
 
 
-@dataclass(slots=True)
-class ReplayReport:
-    """The results of a replay, also of earlier runs, and the live ones of the same events."""
+@dataclass
+class Replay:
+    """Judges past events again; `lines` reads the plan's file, `agrees` asks whether to continue.
 
+    It has the results of earlier runs, too, and the live ones of the same events.
+    """
+
+    plan: Plan
     replay_id: str
-    estimate: Estimate
+    begun: datetime
+    settings: Settings
+    producer: Any
+    lines: Callable[[], Iterable[Line]]
+    tell: Callable[[str], None]
+    agrees: Callable[[str], bool]
     counted: RecordCounts = field(default_factory=RecordCounts)
     tasks: Counter[str] = field(default_factory=Counter)
     left: int = 0
@@ -60,90 +69,6 @@ class ReplayReport:
     """Why it ended; None if the user declined."""
     trouble: str | None = None
     comparisons: Sequence[Comparison] = ()
-
-    async def read(
-        self, results: AsyncIterable[Record], metrics: Collection[str], is_live: Callable[[Result], bool]
-    ) -> None:
-        """Add records of the results topic; `is_live` tells whether a live result's event is selected."""
-        async for record in results:
-            try:
-                result = RESULT.validate_json(record.value or b"")
-            except ValidationError:
-                continue  # not a result, or one of a later version
-            if result.metric not in metrics:
-                continue
-            if result.replay_id == self.replay_id:
-                if self.add(result):
-                    self.spent.add(result)
-            elif not isinstance(result, Scored) or result.replay_id is not None or is_first(result):
-                continue  # a replay is by the metric's own judge, not by the cheap one of two
-            elif is_live(result):
-                self.live[result.metric][result.event_id] = Seen.of(result)
-
-    def add(self, result: Result) -> bool:
-        """Add a result of this replay; return whether it is new."""
-        if result.result_id in self.done:
-            return False
-        self.done.add(result.result_id)
-        self.tally.add(result)
-        if isinstance(result, Scored):
-            self.now[result.metric][result.event_id] = Seen.of(result)
-        return True
-
-    def as_json(self) -> dict[str, Any]:
-        effort = asdict(self.estimate.total)
-        del effort["cached_tokens"]
-        return {
-            "replay_id": self.replay_id,
-            "end": self.end,
-            "events": self.counted.as_json(),
-            "tasks": self.tasks.total(),
-            "estimate": {"results": self.left, **effort} if self.left else None,
-            "results": self.tally.by_status,
-            "spent": self.tally.spending.as_json(),
-            "comparisons": [one.as_json() for one in self.comparisons],
-        }
-
-    def found(self) -> str:
-        passed = ", ".join(f"{count:,} {reason}" for reason, count in self.counted.passed.most_common())
-        tasks = ", ".join(f"{count:,} {name}" for name, count in self.tasks.items()) or "nothing to judge"
-        done = self.tasks.total() - self.left
-        return (
-            f"{self.replay_id}: {self.counted.records:,} records, {self.counted.sampled:,} events to judge"
-            f"{f' ({passed})' if passed else ''}: {tasks}{f'; {done:,} exist already' if done else ''}"
-        )
-
-    def effort(self) -> str:
-        total = self.estimate.total
-        tokens = f"about {total.input_tokens:,} input and {total.output_tokens:,} output tokens"
-        return f"{self.left:,} results: {tokens}, {total.cost}"
-
-    def lines(self) -> list[str]:
-        done, spent = f"{len(self.done):,} of {self.tasks.total():,} results", self.tally.spending
-        told = [f"{self.replay_id}: {done}, {spent.line()}"]
-        for metric, statuses in self.tally.by_status.items():
-            told.append(f"  {metric}: " + ", ".join(f"{n} {status}" for status, n in statuses.items()))
-        for one in self.comparisons:
-            told.append(f"compared with the live results, {one.text()}")
-            for apart in one.disagreements:
-                told.append(f"  {printable(apart.event_id, 100)}: {apart.before:g} -> {apart.now:g}")
-                told.append(f"    before: {apart.why_before}")
-                told.append(f"    now:    {apart.why_now}")
-        return told
-
-
-@dataclass
-class Replay:
-    """Judges past events again; `lines` reads the plan's file, `agrees` asks whether to continue."""
-
-    plan: Plan
-    replay_id: str
-    begun: datetime
-    settings: Settings
-    producer: Any
-    lines: Callable[[], Iterable[Line]]
-    tell: Callable[[str], None]
-    agrees: Callable[[str], bool]
     _range: Ranges = field(default_factory=dict)
     _extended: Ranges = field(default_factory=dict)
     """With the records of traces and conversations that reach beyond the time range."""
@@ -153,6 +78,7 @@ class Replay:
         self._settings, self._topics = settings, settings.topics
         self._metrics = build_metrics(settings)
         self._endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
+        self._estimate = Estimate(self._metrics, settings.metrics, self._endpoints)
         self._topic = TopicReader(settings.kafka)
         self._reader = open_reader(self.settings, os.environ)
         self._selection = PastSelection(
@@ -163,13 +89,12 @@ class Replay:
             what = f"needs a price, and the price of {unknown[0]} is unknown"
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
-    async def run(self, stop: asyncio.Event) -> ReplayReport:
+    async def run(self, stop: asyncio.Event) -> None:
         judge, metrics = self._settings.judge, self._settings.metrics
-        report = ReplayReport(self.replay_id, Estimate(self._metrics, metrics, self._endpoints))
         try:
-            await self._read(report)
-            await self._scan(report)
-            self.tell(report.found())
+            await self._read()
+            await self._scan()
+            self.tell(self._found())
             async with open_judges(self._metrics, metrics, judge, self._endpoints, cached=False) as opened:
                 judges, pool, _ = opened
                 batch = Batch(
@@ -182,34 +107,32 @@ class Replay:
                     outage_seconds=OUTAGE_SECONDS,
                     finish_seconds=FINISH_SECONDS,
                     publish=self._publish,
-                    spent=report.spent,
+                    spent=self.spent,
                     notice=self._notice,
                 )
-                if not report.left:
-                    report.end = "done"
-                elif self.agrees(f"{report.effort()}; judge them?"):
-                    await self._judge(batch, report)
+                if not self.left:
+                    self.end = "done"
+                elif self.agrees(f"{self._effort()}; judge them?"):
+                    await self._judge(batch)
         finally:
             await self._reader.close()
-        live, now = report.live, report.now
-        report.comparisons = [compare_scores(name, live[name], now[name]) for name in self._metrics]
-        return report
+        self.comparisons = [compare_scores(name, self.live[name], self.now[name]) for name in self._metrics]
 
-    async def _judge(self, batch: Batch, report: ReplayReport) -> None:
-        total, done = report.tasks.total(), report.done
-        next_step = len(done) + max(1, report.left // 10)  # ten messages of progress
+    async def _judge(self, batch: Batch) -> None:
+        total = self.tasks.total()
+        next_step = len(self.done) + max(1, self.left // 10)  # ten messages of progress
         async with (
-            aclosing(self._tasks(RecordCounts(), done)) as tasks,
+            aclosing(self._tasks(RecordCounts(), self.done)) as tasks,
             aclosing(batch.run(tasks)) as outcomes,
         ):
             async for result in outcomes:
                 if isinstance(result, Line):
                     continue
-                report.add(result)
-                if len(done) >= next_step:
+                self._add(result)
+                if len(self.done) >= next_step:
                     next_step += max(1, total // 10)
-                    self.tell(f"{len(done):,} of {total:,} results")
-        report.end, report.trouble = batch.end, batch.trouble
+                    self.tell(f"{len(self.done):,} of {total:,} results")
+        self.end, self.trouble = batch.end, batch.trouble
 
     def _notice(self, trouble: str | None) -> None:
         if trouble is None:
@@ -221,7 +144,7 @@ class Replay:
             f"{asked}: start or correct it, or stop with Ctrl-C and continue with --resume {self.replay_id}"
         )
 
-    async def _read(self, report: ReplayReport) -> None:
+    async def _read(self) -> None:
         plan, topics = self.plan, self._topics
         events: set[str] = set()
         if plan.file is None:
@@ -241,15 +164,42 @@ class Replay:
 
         results = await self._topic.between(topics.scores, None if plan.file else plan.since, None)
         async with aclosing(self._topic.read(topics.scores, results)) as records:
-            await report.read(records, self._metrics, is_live)
+            await self.take_results(records, is_live)
 
-    async def _scan(self, report: ReplayReport) -> None:
-        async with aclosing(self._tasks(report.counted)) as tasks:
+    async def take_results(self, records: AsyncIterable[Record], is_live: Callable[[Result], bool]) -> None:
+        """Take records of the results topic; `is_live` tells whether a live result's event is selected."""
+        async for record in records:
+            try:
+                result = RESULT.validate_json(record.value or b"")
+            except ValidationError:
+                continue  # not a result, or one of a later version
+            if result.metric not in self._metrics:
+                continue
+            if result.replay_id == self.replay_id:
+                if self._add(result):
+                    self.spent.add(result)
+            elif not isinstance(result, Scored) or result.replay_id is not None or is_first(result):
+                continue  # a replay is by the metric's own judge, not by the cheap one of two
+            elif is_live(result):
+                self.live[result.metric][result.event_id] = Seen.of(result)
+
+    def _add(self, result: Result) -> bool:
+        """Add a result of this replay; return whether it is new."""
+        if result.result_id in self.done:
+            return False
+        self.done.add(result.result_id)
+        self.tally.add(result)
+        if isinstance(result, Scored):
+            self.now[result.metric][result.event_id] = Seen.of(result)
+        return True
+
+    async def _scan(self) -> None:
+        async with aclosing(self._tasks(self.counted)) as tasks:
             async for task in tasks:
-                report.tasks[task.metric] += 1
-                if task.result_id not in report.done:
-                    report.left += 1
-                    report.estimate.add(task)
+                self.tasks[task.metric] += 1
+                if task.result_id not in self.done:
+                    self.left += 1
+                    self._estimate.add(task)
 
     async def _tasks(
         self, counted: RecordCounts, done: Collection[str] = ()
@@ -294,3 +244,44 @@ class Replay:
             return
         told = "result not published: it is too large in every form"
         _log.error(told, event_id=result.event_id, metric=result.metric)
+
+    def as_json(self) -> dict[str, Any]:
+        effort = asdict(self._estimate.total)
+        del effort["cached_tokens"]
+        return {
+            "replay_id": self.replay_id,
+            "end": self.end,
+            "events": self.counted.as_json(),
+            "tasks": self.tasks.total(),
+            "estimate": {"results": self.left, **effort} if self.left else None,
+            "results": self.tally.by_status,
+            "spent": self.tally.spending.as_json(),
+            "comparisons": [one.as_json() for one in self.comparisons],
+        }
+
+    def _found(self) -> str:
+        passed = ", ".join(f"{count:,} {reason}" for reason, count in self.counted.passed.most_common())
+        tasks = ", ".join(f"{count:,} {name}" for name, count in self.tasks.items()) or "nothing to judge"
+        done = self.tasks.total() - self.left
+        return (
+            f"{self.replay_id}: {self.counted.records:,} records, {self.counted.sampled:,} events to judge"
+            f"{f' ({passed})' if passed else ''}: {tasks}{f'; {done:,} exist already' if done else ''}"
+        )
+
+    def _effort(self) -> str:
+        total = self._estimate.total
+        tokens = f"about {total.input_tokens:,} input and {total.output_tokens:,} output tokens"
+        return f"{self.left:,} results: {tokens}, {total.cost}"
+
+    def told(self) -> list[str]:
+        done, spent = f"{len(self.done):,} of {self.tasks.total():,} results", self.tally.spending
+        lines = [f"{self.replay_id}: {done}, {spent.line()}"]
+        for metric, statuses in self.tally.by_status.items():
+            lines.append(f"  {metric}: " + ", ".join(f"{n} {status}" for status, n in statuses.items()))
+        for one in self.comparisons:
+            lines.append(f"compared with the live results, {one.text()}")
+            for apart in one.disagreements:
+                lines.append(f"  {printable(apart.event_id, 100)}: {apart.before:g} -> {apart.now:g}")
+                lines.append(f"    before: {apart.why_before}")
+                lines.append(f"    now:    {apart.why_now}")
+        return lines

@@ -81,21 +81,21 @@ async def judge_past(
         async with call.producer(rights) as producer:
             lines, ask = partial(_lines, plan), partial(agrees, yes=yes)
             run = Replay(plan, replay_id, begun, call.settings, producer, lines, tell, ask)
-            report = await run.run(stop)
+            await run.run(stop)
     except SettingsError as error:
         if all(one.startswith("--") for one in error.problems):  # an option's
             raise BadUsageError("\n".join(error.problems)) from error
         raise
     except (KafkaError, StreamsError) as error:
         raise CommandError(f"{error}; {again}") from error
-    emit(report.as_json(), report.lines(), as_json=as_json)
-    if report.end == "stopped":
+    emit(run.as_json(), run.told(), as_json=as_json)
+    if run.end == "stopped":
         tell(f"stopped; {again}")
         raise Exit(130)
-    if report.end == "max_usd":
+    if run.end == "max_usd":
         raise CommandError(f"--max-usd {plan.max_usd:g} is spent; {again}, and a higher --max-usd")
-    if report.end == "outage":
-        raise CommandError(f"{report.trouble}; {again}")
+    if run.end == "outage":
+        raise CommandError(f"{run.trouble}; {again}")
 
 
 def _lines(plan: Plan) -> Iterator[Line]:

@@ -13,7 +13,7 @@ import pytest
 from judge.evaluate.evaluator import request_tokens
 from schemas import FirstPhase, JudgeTask, QAEvent
 from streams.batch.plan import Estimate, Plan, begun_at, new_id, request_of, settings_of
-from streams.batch.replay import ReplayReport
+from streams.batch.replay import Replay
 from streams.batch.selection import PastSelection, RecordCounts
 from streams.errors import SettingsError
 from streams.intake.reader import open_reader
@@ -212,6 +212,7 @@ async def test_a_replay_is_compared_with_the_strong_judge_of_two() -> None:
             result = scored(number, 2, fingerprint=name).model_copy(update={"first_phase": phase})
             yield Record(value=result.model_dump_json().encode())
 
-    report = ReplayReport("replay-1", Estimate({}, {}, ()))
-    await report.read(live(), ["relevance"], lambda _: True)
-    assert [one.fingerprint for one in report.live["relevance"].values()] == ["f1", "f1"]
+    plan = Plan(since=NOON)
+    replay = Replay(plan, "replay-1", NOON, settings(), None, lines=list, tell=print, agrees=bool)
+    await replay.take_results(live(), lambda _: True)
+    assert [one.fingerprint for one in replay.live["relevance"].values()] == ["f1", "f1"]
