@@ -32,7 +32,7 @@ CONFIRM_SECONDS: Final = 2.0
 NOTICE_SECONDS: Final = 1.0
 """How long all endpoints must have been down until the user is told."""
 WAITING: Final = 8
-"""Limit of outcomes that wait for a slow one before them, as a multiple of `Batch.at_once`."""
+"""Limit of outcomes that wait for a slow one before them, as a multiple of `judge.max_in_flight`."""
 _LOOK_SECONDS: Final = 0.1
 
 
@@ -67,30 +67,10 @@ class Checks(EndpointObserver):
             self.spent.add(usage, self._prices.cost_usd(model, usage, endpoint=endpoint, factor=price_factor))
 
 
-@asynccontextmanager
-async def open_judges(
-    metrics: Mapping[str, Metric],
-    wanted: Mapping[str, MetricSettings],
-    judge: JudgeSettings,
-    endpoints: Sequence[EndpointSettings],
-    *,
-    cached: bool = True,
-) -> AsyncIterator[tuple[Mapping[str, PatientJudge], EndpointPool, Checks]]:
-    """Open judges, without `judge.budget`; a metric without settings (`wanted`) uses all endpoints."""
-    prices = build_prices(endpoints)
-    checks = Checks(prices)
-    async with open_pool(
-        judge, endpoints, prices=prices, observer=checks, cached=cached, confirm_seconds=CONFIRM_SECONDS
-    ) as pool:
-        yield metric_judges(pool, metrics, wanted), pool, checks
-
-
 @dataclass(slots=True)
 class Batch:
     judges: Mapping[str, PatientJudge]
     pool: EndpointPool
-    at_once: int
-    """Tasks judged concurrently; at least 1."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     _: KW_ONLY
     per_second: float | None = None
@@ -105,6 +85,8 @@ class Batch:
     spent: Spent = field(default_factory=Spent)
     notice: Callable[[str | None], None] | None = None
     """Is told why no endpoint is available while the batch waits, and None when one is again."""
+    checks: TokenCost = field(default_factory=TokenCost)
+    """Of calls that belong to no verdict."""
     end: End = "done"
     trouble: str | None = None
     """Why no endpoint is available, if that ended it."""
@@ -162,8 +144,8 @@ class Batch:
 
     def _has_room(self) -> bool:
         """Return whether another task may start, by the limits on concurrency and cost."""
-        running = sum(not one.done() for one in self._pending)
-        if running >= self.at_once or len(self._pending) >= WAITING * self.at_once:
+        running, most = sum(not one.done() for one in self._pending), self.pool.options.max_in_flight
+        if running >= most or len(self._pending) >= WAITING * most:
             return False
         return self.max_usd is None or self.spent.affords(running + 1, self.max_usd)
 
@@ -191,6 +173,25 @@ class Batch:
             # An unavailable endpoint: the task was still waiting for it.
             if task.done() and not isinstance(task.exception(), JudgeUnavailableError):
                 yield task.result()
+
+
+@asynccontextmanager
+async def open_batch(
+    metrics: Mapping[str, Metric],
+    wanted: Mapping[str, MetricSettings],
+    judge: JudgeSettings,
+    endpoints: Sequence[EndpointSettings],
+    *,
+    cached: bool = True,
+    **options: Any,
+) -> AsyncIterator[Batch]:
+    """Open judges, without `judge.budget`; a metric without settings (`wanted`) uses all endpoints."""
+    prices = build_prices(endpoints)
+    checks = Checks(prices)
+    async with open_pool(
+        judge, endpoints, prices=prices, observer=checks, cached=cached, confirm_seconds=CONFIRM_SECONDS
+    ) as pool:
+        yield Batch(metric_judges(pool, metrics, wanted), pool, checks=checks.spent, **options)
 
 
 async def outage(

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from judge.text.printable import printable
 from schemas import RESULT, JudgeTask, Result, Scored
 from streams.batch.comparison import Comparison, Seen, compare_scores
-from streams.batch.engine import Batch, End, Spent, open_judges
+from streams.batch.engine import Batch, End, Spent, open_batch
 from streams.batch.plan import Estimate, Plan, settings_of
 from streams.batch.selection import FileWork, PastSelection, RecordCounts, selectors
 from streams.batch.sources import Line
@@ -90,26 +90,25 @@ class Replay:
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
     async def run(self, stop: asyncio.Event) -> None:
-        judge, metrics = self._settings.judge, self._settings.metrics
         try:
             await self._read()
             await self._scan()
             self.tell(self._found())
-            async with open_judges(self._metrics, metrics, judge, self._endpoints, cached=False) as opened:
-                judges, pool, _ = opened
-                batch = Batch(
-                    judges,
-                    pool,
-                    judge.max_in_flight,
-                    stop,
-                    per_second=self.plan.per_second,
-                    max_usd=self.plan.max_usd,
-                    outage_seconds=OUTAGE_SECONDS,
-                    finish_seconds=FINISH_SECONDS,
-                    publish=self._publish,
-                    spent=self.spent,
-                    notice=self._notice,
-                )
+            async with open_batch(
+                self._metrics,
+                self._settings.metrics,
+                self._settings.judge,
+                self._endpoints,
+                cached=False,
+                stop=stop,
+                per_second=self.plan.per_second,
+                max_usd=self.plan.max_usd,
+                outage_seconds=OUTAGE_SECONDS,
+                finish_seconds=FINISH_SECONDS,
+                publish=self._publish,
+                spent=self.spent,
+                notice=self._notice,
+            ) as batch:
                 if not self.left:
                     self.end = "done"
                 elif self.agrees(f"{self._effort()}; judge them?"):

@@ -21,7 +21,7 @@ from judge.offline.server import OfflineJudge
 from judge.text.printable import printable
 from schemas import Result
 from streams.batch.comparison import Comparison, agreements, compare, read_human_labels
-from streams.batch.engine import Batch, Outcome, open_judges
+from streams.batch.engine import Batch, Outcome, open_batch
 from streams.batch.results import ResultFile, Texts, open_results, page, page_row, read_results
 from streams.batch.selection import FileWork
 from streams.batch.sources import (
@@ -150,10 +150,9 @@ class FileRun(JudgeFile):
         try:
             async with (
                 self._endpoints() as (endpoints, wanted),
-                open_judges(self.metrics, wanted, self._judge, endpoints) as (judges, pool, checks),
+                open_batch(self.metrics, wanted, self._judge, endpoints, stop=stop) as batch,
             ):
-                self._summary.checks = checks.spent
-                batch = Batch(judges, pool, self._judge.max_in_flight, stop)
+                self._summary.checks = batch.checks
                 await self._write(batch, iter(lines))
         except (JudgeConfigurationError, SettingsError) as error:
             kept = None if self._results is None else self._results.leave()

@@ -21,7 +21,7 @@ from typer import Abort, Exit
 from judge.text.printable import printable
 from schemas import ANCHOR, Anchor, DeadLetter, JudgeTask, Scored
 from schemas.anchor import FIRST_JUDGEMENTS
-from streams.batch.engine import Batch, open_judges
+from streams.batch.engine import Batch, open_batch
 from streams.batch.plan import Estimate, Plan, begun_at, new_id
 from streams.batch.replay import Replay
 from streams.batch.sources import Line, format_of, read_lines
@@ -216,8 +216,8 @@ async def enrol(
     effort = f"{len(chosen)} answers, {FIRST_JUDGEMENTS} judgements each, {estimate.total.cost}"
     if not agrees(f"{name}: {effort}; go on?", yes=yes):
         raise Abort
-    async with open_judges(metrics, wanted, judge, endpoints, cached=False) as (judges, pool, _):
-        batch = Batch(judges, pool, judge.max_in_flight, stop, max_usd=max_usd)
+    options: dict[str, Any] = {"cached": False, "stop": stop, "max_usd": max_usd}
+    async with open_batch(metrics, wanted, judge, endpoints, **options) as batch:
         results = await _judged(batch, chosen)
     if batch.end != "done":
         raise CommandError(f"ended early ({batch.trouble or batch.end}); no anchor is written, run it again")

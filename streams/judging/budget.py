@@ -111,7 +111,6 @@ class Spending:
         self._turns: dict[Accounts, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._samples: deque[tuple[datetime, dict[Account, int]]] = deque(maxlen=SAMPLES)
         self._waiting: Counter[str] = Counter()
-        self._told: dict[str, datetime] = {}
         self._draining = False
         self._change = asyncio.Event()
 
@@ -289,10 +288,12 @@ class Spending:
         async with self._turns[accounts]:
             try:
                 while not self._draining and (until := self.admit(accounts)) is not None:
-                    spent = self._spent_caps(accounts)
-                    self._waiting.update(spent - deferred)
+                    spent = self._spent_caps(accounts) - deferred
+                    for cap in sorted(one for one in spent if not self._waiting[one]):
+                        told, ratio = "judging budget spent, tasks wait in Kafka", self.spent_ratio(cap)
+                        _log.warning(told, cap=cap, until=until.isoformat(), day_spent_ratio=round(ratio, 3))
+                    self._waiting.update(spent)
                     deferred |= spent
-                    self._tell(spent, until)
                     seconds = max((until - self._now()).total_seconds(), 0.0)
                     with suppress(TimeoutError):
                         # Verdicts in flight may cost less than expected, and leases come back.
@@ -302,20 +303,13 @@ class Spending:
             refused = self._draining
         if refused:
             raise DrainingError("the verdict waited for the budget, and the worker gives its task up")
-        if [cap for cap in deferred if self._told.pop(cap, None) is not None]:
+        if any(not self._waiting[cap] for cap in deferred):
             _log.info("judging budget available again")
 
     def _spent_caps(self, accounts: Accounts) -> set[str]:
         """Return the limits of which nothing is left, neither here nor to be granted."""
         leases = {one: self._lease(one) for one in accounts if self.share.room(one) <= 0}
         return {one.cap for one, lease in leases.items() if lease.free <= 0 and not lease.in_flight}
-
-    def _tell(self, caps: set[str], until: datetime) -> None:
-        for cap in sorted(caps):
-            if self._told.get(cap) != until:
-                self._told[cap] = until
-                told, ratio = "judging budget spent, tasks wait in Kafka", round(self.spent_ratio(cap), 3)
-                _log.warning(told, cap=cap, until=until.isoformat(), day_spent_ratio=ratio)
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()

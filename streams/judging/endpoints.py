@@ -140,15 +140,11 @@ def check_prices(
 
 
 def _unpriced(name: str) -> str:
+    what = "required with a budget in dollars, because none is known for this model at this address"
     if "/" in name:  # a metric's own model
-        return (
-            f"metrics.*.model ({name}): has no known price, and a budget in dollars needs one; add an "
-            "endpoint with this model and usd_per_million_tokens, or limit calls instead"
-        )
-    return (
-        f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, because no "
-        "price is known for this model at this address; set it, or limit calls instead"
-    )
+        remedy = "add an endpoint with this model and usd_per_million_tokens, or limit calls instead"
+        return f"metrics.*.model ({name}): a price is {what}; {remedy}"
+    return f"judge.endpoints ({name}).usd_per_million_tokens: is {what}; set it, or limit calls instead"
 
 
 def judge_endpoints(

@@ -18,7 +18,7 @@ import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, TypeAdapter
@@ -78,12 +78,6 @@ class Ledger:
         holders[entry.worker] = entry.held + granted
         self.total[entry.account] = others + entry.held + granted
         return entry.held + granted
-
-    def discard(self, entry: Entry) -> int:
-        """Take back what the entry was granted: what others hold is overrated rather, than what it may."""
-        self.total[entry.account] += entry.held - self._held[entry.account][entry.worker]
-        self._held[entry.account][entry.worker] = entry.held
-        return entry.held
 
     def others(self, account: Account, worker: str) -> int:
         return self.total[account] - self._held.get(account, {}).get(worker, 0)
@@ -253,7 +247,8 @@ class Share:
         mine = self.leases.get(entry.account)
         if mine is not None and entry.period == self.period:
             if entry != mine.sent or not mine.is_sound:
-                held = self._ledgers[entry.period].discard(entry)
+                # Take back the grant: what others hold is overrated rather than what this worker may spend.
+                held = self._ledgers[entry.period].apply(replace(entry, ask=0))
             if entry == mine.sent:
                 mine.held, mine.is_asking, mine.used_at = held, False, self._clock()
         self.wake.set()

@@ -111,7 +111,7 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
         return Line(number, json.dumps(event | {"conversation_id": conversation}).encode())
 
     lines = [line(1, "c-2"), Line(2, b"{"), line(3, "c-1"), line(4, "c-2"), line(5, None)]
-    async with open_pool(JudgeSettings(), [], chat=chat) as stack:
+    async with open_pool(JudgeSettings(max_in_flight=2), [], chat=chat) as stack:
         judges = metric_judges(stack, metrics, {})
 
         async def judged(*done: str) -> list[Scored]:
@@ -119,7 +119,7 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
             routes = ([Route(name)] for name in ("single", "whole"))
             single, whole = (Selector(SamplingPolicy(), one, metrics) for one in routes)
             work = FileWork(single=single, whole=whole, reader=ingest, source="f", done=done)
-            batch = Batch(judges, stack, 2)
+            batch = Batch(judges, stack)
             outcomes = [one async for one in batch.run(work.of(lines))]
             assert [place for place, one in enumerate(outcomes) if isinstance(one, Line)] == [1]
             return [one for one in outcomes if isinstance(one, Scored)]
@@ -156,8 +156,9 @@ async def test_a_slow_verdict_holds_the_order_but_not_the_others() -> None:
             event = QAEvent(event_id=str(number), question="q", answer="a")
             yield unsampled_task(event, build_metric("tone"), source="f", now=datetime.now(UTC))
 
-    async with open_pool(JudgeSettings(), [], chat=ScriptedChat(str)) as pool, asyncio.timeout(10):
-        outcomes = [one async for one in Batch({"tone": Slow()}, pool, 2).run(work())]
+    two = JudgeSettings(max_in_flight=2)
+    async with open_pool(two, [], chat=ScriptedChat(str)) as pool, asyncio.timeout(10):
+        outcomes = [one async for one in Batch({"tone": Slow()}, pool).run(work())]
     assert [one.event_id for one in outcomes if isinstance(one, Scored)] == [f"e{n}" for n in range(12)]
 
 

@@ -254,7 +254,7 @@ def test_a_budget_in_dollars_needs_known_prices() -> None:
     check_prices(JudgeSettings(budget=BudgetSettings(calls_per_day=9)), [unpriced])
     metrics = {"near": {**NEAR, "model": "e", "endpoints": ["a"]}}
     own = settings(NOWHERE, metrics, budget={"usd_per_day": 1})
-    with pytest.raises(SettingsError, match=r"metrics\.\*\.model \(a/e\): has no known price"):
+    with pytest.raises(SettingsError, match=r"metrics\.\*\.model \(a/e\): a price is required with a budget"):
         check_prices(own.judge, judge_endpoints(own.judge, {}, own.metrics))
 
 
