@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -102,7 +102,7 @@ class Spending:
         self._limits: dict[str, LimitSettings] = dict(limits.limits)
         if sampling is not None:
             self._limits[SAMPLING_BUDGET] = sampling
-        self.is_limited = bool(self._limits)
+        self.caps = tuple(self._limits)
         self._caps = {cap.name: (cap.metric, cap.by) for cap in limits.caps}
         self._now = now
         self._demand = Demand(now())
@@ -124,10 +124,6 @@ class Spending:
         until = f"{self._today() + timedelta(days=1):%Y-%m-%d %H:%M} UTC"
         return f"the judging budget{which} is spent until {until}; tasks wait in Kafka"
 
-    @property
-    def caps(self) -> Sequence[str]:
-        return tuple(self._limits)
-
     def spent_ratio(self, cap: str | None = None) -> float:
         """Return the share of the day's limit that workers hold or have spent; the largest of several."""
         self._today()
@@ -138,15 +134,15 @@ class Spending:
         now, end = self._now(), self._today() + timedelta(days=1)
         found = inf
         for account in self._open(cap):
-            left = self._limit(account) - self.share.spent(account)
-            before = [(at, spent[account]) for at, spent in self._samples if account in spent]
-            if left <= 0 or not before:
-                found = 0.0 if left <= 0 else found
-                continue
-            (since, amount) = before[0]
-            gained = self.share.spent(account) - amount
-            if gained > 0:
-                found = min(found, left * (now - since).total_seconds() / gained)
+            spent = self.share.spent(account)
+            left = self._limit(account) - spent
+            since, before = next(
+                ((at, of[account]) for at, of in self._samples if account in of), (now, spent)
+            )
+            if left <= 0:
+                found = 0.0
+            elif spent > before:
+                found = min(found, left * (now - since).total_seconds() / (spent - before))
         return found if found < (end - now).total_seconds() else inf
 
     def rate_factor(self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS) -> Fraction:
@@ -206,23 +202,20 @@ class Spending:
         accounts = self.accounts(metric, labels)
         if accounts or self._draining:
             await self._admission(accounts)
-        usd, calls = None, 0
-
-        def settle(result: Result) -> None:
-            nonlocal usd, calls
-            if result.judge is not None and not result.judge.cached:
-                usd, calls = result.cost_usd, result.judge.tries
-
+        given: list[Result] = []
         waiting = [self._lease(account) for account in accounts if waits]
         for lease in waiting:
             lease.waiting += 1
         try:
-            yield settle
+            yield given.append
         finally:
             for lease in waiting:
                 lease.waiting -= 1
             if accounts:
-                self.settle(usd=usd, calls=calls, accounts=accounts)
+                calls = sum(
+                    one.judge.tries for one in given if one.judge is not None and not one.judge.cached
+                )
+                self.settle(usd=given[0].cost_usd if calls else None, calls=calls, accounts=accounts)
 
     def admit(self, accounts: Accounts | None = None) -> datetime | None:
         """Admit a verdict, which must then be settled; if none is admitted, return the end of the day."""
@@ -308,8 +301,8 @@ class Spending:
 
     def _spent_caps(self, accounts: Accounts) -> set[str]:
         """Return the limits of which nothing is left, neither here nor to be granted."""
-        leases = {one: self._lease(one) for one in accounts if self.share.room(one) <= 0}
-        return {one.cap for one, lease in leases.items() if lease.free <= 0 and not lease.in_flight}
+        leases = [(one.cap, self._lease(one)) for one in accounts if self.share.room(one) <= 0]
+        return {cap for cap, lease in leases if lease.free <= 0 and not lease.in_flight}
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()

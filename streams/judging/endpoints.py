@@ -28,7 +28,6 @@ from streams.errors import SettingsError
 from streams.judging.agent import PatientJudge
 from streams.settings.addresses import sends_key_in_the_clear
 from streams.settings.judge import (
-    CacheSettings,
     EndpointSettings,
     JudgeSettings,
     LimitSettings,
@@ -39,6 +38,7 @@ from streams.settings.metrics import MetricSettings
 _log = structlog.stdlib.get_logger(__name__)
 
 PATIENCE: Final = Patience()
+ENDPOINT_LIMITS: Final = ("max_in_flight", "requests_per_minute", "tokens_per_minute", "context_tokens")
 
 
 def asked_by(metric: MetricSettings, endpoints: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -189,17 +189,17 @@ def open_pool(
         opened.append(
             EndpointOptions(
                 open_chat(one, judge),
-                max_in_flight=one.max_in_flight,
-                requests_per_minute=one.requests_per_minute,
-                tokens_per_minute=one.tokens_per_minute,
                 parameters={**tier, **one.parameters},
-                context_tokens=one.context_tokens,
+                **{name: getattr(one, name) for name in ENDPOINT_LIMITS},
             )
         )
     observer = observer or EndpointObserver()
     patience = replace(PATIENCE, timeout_seconds=judge.timeout_seconds, confirm_seconds=confirm_seconds)
     options = JudgingOptions(judge.max_in_flight, patience, judge.max_output_tokens)
-    cache = open_cache(judge.cache) if cached else None
+    cache: VerdictCache | None = None
+    most, file = judge.cache.max_entries, judge.cache.file
+    if cached and most:
+        cache = MemoryCache(most) if file is None else FileCache(file, most)
     return EndpointPool(opened, options, prices=prices, cache=cache, observer=observer)
 
 
@@ -214,20 +214,17 @@ def metric_judges(
     models = [(one.name, one.model) for one in pool.endpoints]
     judges: dict[str, PatientJudge] = {}
     for name, metric in metrics.items():
-        wanted = settings.get(name)
-        asked = () if wanted is None else asked_by(wanted, models)
-        parameters = None if wanted is None else wanted.parameters
-        if wanted is None or wanted.panel is None:
-            judges[name] = strong = pool.judge(metric, endpoints=asked, parameters=parameters)
-            first = wanted.cheap if is_live and wanted is not None else None
-            if wanted is None or wanted.two_phase is None or first is None:
-                continue
-            cheap = pool.judge(metric, endpoints=asked_by(first, models), parameters=parameters)
+        wanted = settings.get(name, MetricSettings())
+        asked, own = asked_by(wanted, models), wanted.parameters
+        if wanted.panel is not None:
+            samples = wanted.panel.samples
+            judges[name] = pool.panel(metric, endpoints=asked, parameters=own, samples=samples)
+            continue
+        judges[name] = strong = pool.judge(metric, endpoints=asked, parameters=own)
+        if is_live and wanted.two_phase is not None and wanted.cheap is not None:
+            cheap = pool.judge(metric, endpoints=asked_by(wanted.cheap, models), parameters=own)
             if isinstance(cheap, RetryingJudge) and isinstance(strong, RetryingJudge):
                 judges[name] = TwoPhaseJudge(cheap, strong, share=wanted.two_phase.strong_share)
-        else:
-            samples = wanted.panel.samples
-            judges[name] = pool.panel(metric, endpoints=asked, parameters=parameters, samples=samples)
     return judges
 
 
@@ -245,11 +242,3 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
         # Further connections for probes while all others hang.
         max_connections=min(judge.max_in_flight, endpoint.max_in_flight or judge.max_in_flight) + MOST_PROBES,
     )
-
-
-def open_cache(settings: CacheSettings) -> VerdictCache | None:
-    if not settings.max_entries:
-        return None
-    if settings.file is None:
-        return MemoryCache(settings.max_entries)
-    return FileCache(settings.file, settings.max_entries)

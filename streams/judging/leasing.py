@@ -88,12 +88,12 @@ class Leasing:
     async def _write_due(self) -> None:
         self.spending.sample()
         entries = self.spending.share.entries(idle_seconds=self._idle_seconds)
-        await self._put([(entry.key, entry.value) for entry in entries])
-        if self.rates is not None:
-            await self._put(self.rates.due())
-        if self.writes and self._outdated:
-            outdated, self._outdated = self._outdated, {}
-            await self._put([(key, None) for key in outdated])
+        records: list[tuple[bytes, bytes | None]] = [(entry.key, entry.value) for entry in entries]
+        records += [] if self.rates is None else self.rates.due()
+        if self.writes:
+            records += [(key, None) for key in self._outdated]
+            self._outdated.clear()
+        await self._put(records)
 
     async def give_back(self) -> None:
         """Give back what is left, at the end or while partitions are given up; else it counts as spent."""

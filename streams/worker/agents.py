@@ -54,7 +54,7 @@ def add_agents(worker: Worker) -> None:
     if "sink" in worker.agents and len(worker.agents) > 1:
         # Monitor and sink would share the results of one group, and a slow receiver would delay judging.
         raise SettingsError(["agents: sink needs a worker of its own; start another with --agents sink"])
-    limited = worker.spending.is_limited and not {"intake", "judge"}.isdisjoint(worker.agents)
+    limited = bool(worker.spending.caps) and not {"intake", "judge"}.isdisjoint(worker.agents)
     if limited or worker.rates is not None:
         _add_leasing(worker)
     for name in worker.agents:

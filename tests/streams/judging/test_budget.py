@@ -55,7 +55,7 @@ async def test_without_limits_everything_is_admitted() -> None:
     day = Day()
     for _ in range(100):
         await day.judge(cost_usd=1e9)
-    assert not day.spending.is_limited
+    assert day.spending.caps == ()
     assert not day.deferring
     assert (day.spending.spent_ratio(), float(day.spending.rate_factor())) == (0.0, 1.0)
 
@@ -99,7 +99,7 @@ def test_a_sampling_budget_counts_verdicts_not_calls() -> None:
     assert [spending.admit(), spending.admit()] == [None, None]
     assert spending.admit() is not None
     usd = Spending(BudgetSettings(), sampling=LimitSettings(usd_per_day=1), now=lambda: NOON)
-    assert (usd.is_limited, usd.admit()) == (True, None)
+    assert (usd.caps, usd.admit()) == (("sampling.budget",), None)
     usd.settle(usd=0.25, calls=1)
     assert usd.spent_ratio("sampling.budget") == 0.25
 
