@@ -48,7 +48,15 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
     if settings.prompt_pack is not None:
         with _blamed_on(f"metrics.{name}.prompt_pack"):
             pack = load_pack(settings.prompt_pack)
-    metric = _judged(name, settings, pack)
+    is_ours = name in registry.BUILT_IN or (pack is None and name in registry.metric_names())
+    with _blamed_on("" if is_ours else f"metrics.{name}.score_range"):
+        metric = registry.build_metric(
+            name,
+            pack=pack,
+            score_range=None if is_ours else settings.score_range,
+            citation_pattern=settings.citation_pattern,
+            without_citations=settings.without_citations,
+        )
     for warning in pack_warnings(metric, pack):
         _log.warning("prompt pack", metric=name, file=str(settings.prompt_pack), warning=warning)
     return metric
@@ -57,22 +65,6 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
 def pack_warnings(metric: Metric, pack: PromptPack | None) -> Sequence[str]:
     """Return the warnings about a metric's pack: its text, and examples that do not give their verdict."""
     return () if pack is None else (*pack.warnings, *example_warnings(metric, pack))
-
-
-def _judged(name: str, settings: MetricSettings, pack: PromptPack | None) -> Metric:
-    if name in registry.BUILT_IN or (pack is None and name in registry.metric_names()):
-        with _blamed_on(""):
-            pattern, without = settings.citation_pattern, settings.without_citations
-            return registry.build_metric(name, pack=pack, citation_pattern=pattern, without_citations=without)
-    if pack is None:
-        what = "is not an installed metric; set prompt_pack, code or python, or rename it"
-        raise SettingsError([f"metrics.{name}: {what}"])
-    score_range = settings.score_range or pack.score_range
-    if score_range is None:
-        what = f"is required, because {settings.prompt_pack} has none; set [lowest, highest]"
-        raise SettingsError([f"metrics.{name}.score_range: {what}"])
-    with _blamed_on(f"metrics.{name}.score_range"):
-        return registry.build_metric(name, pack=pack, score_range=score_range)
 
 
 def _function(name: str, settings: MetricSettings, python: PythonSettings) -> Metric:
