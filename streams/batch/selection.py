@@ -97,26 +97,23 @@ class FileWork:
                 yield event
                 continue
             if self.single.routes:
-                async for item in self._tasks(line, event, self.single):
+                for item in await self._tasks(line, event, self.single):
                     yield item
             if self.whole.routes and event.conversation_id is not None:
                 conversations.setdefault(event.conversation_id, (line, []))[1].append(event)
         for first, events in conversations.values():
-            async for item in self._tasks(first, joined(events), self.whole):
+            for item in await self._tasks(first, joined(events), self.whole):
                 yield item
 
-    async def _tasks(self, line: Line, event: QAEvent, selector: Selector) -> AsyncIterator[JudgeTask | Line]:
+    async def _tasks(self, line: Line, event: QAEvent, selector: Selector) -> list[JudgeTask | Line]:
         place = Record(self.source, offset=line.number - 1)
         try:
             tasks = await self.counted.tasks_of(place, event, selector)
         except EventError as error:
-            yield Line(line.number, problem=error.detail)
-            return
-        for task in tasks:
-            if self.texts_kept is not None:
-                self.texts[task.result_id] = Texts.of(task, self.texts_kept)
-            if task.result_id not in self.done:
-                yield task
+            return [Line(line.number, problem=error.detail)]
+        if self.texts_kept is not None:
+            self.texts |= {task.result_id: Texts.of(task, self.texts_kept) for task in tasks}
+        return [task for task in tasks if task.result_id not in self.done]
 
 
 def read_event(line: Line, reader: EventReader) -> QAEvent | Line:

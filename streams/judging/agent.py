@@ -168,10 +168,7 @@ class BatchTasks:
         place = dict(record.headers).get(PLACE)
         if place is None or record.topic != self._topics.batch_tasks:
             return None
-        try:
-            partition, offset = (int(part) for part in place.split(b"/"))
-        except ValueError:
-            return None
+        partition, offset = map(int, place.split(b"/"))
         return Source(topic=self._topics.task_topic(result.metric), partition=partition, offset=offset)
 
 

@@ -107,32 +107,24 @@ class Flow:
 
 @dataclass(slots=True)
 class VerdictTally:
-    """Of a stratum's verdicts, by one worker: scores with their squared deviations, verdicts, and money."""
+    """A stratum's verdicts, by one worker."""
 
-    scores: float = 0.0
-    squares: float = 0.0
-    verdicts: float = 0.0
-    money: float = 0.0
+    sums: list[float] = field(default_factory=lambda: [0.0] * 4)
+    """Scores, their squared deviations, verdicts, and money."""
     _means: dict[str, tuple[float, float]] = field(default_factory=dict, repr=False)
 
     def add(self, metric: str, score: float | None, money: float) -> None:
         """Add a verdict, with its score scaled to [0, 1]; its deviation is from its metric's mean so far."""
-        self.verdicts += 1
-        self.money += money
+        scores = squares = 0.0
         if score is not None:
             count, mean = self._means.get(metric, (0.0, 0.0))
             new = mean + (score - mean) / (count + 1)
             self._means[metric] = (min(count + 1, LONGEST_MEAN), new)
-            self.scores += bool(count)
-            self.squares += (score - mean) * (score - new)
-
-    @property
-    def sums(self) -> list[float]:
-        return [self.scores, self.squares, self.verdicts, self.money]
+            scores, squares = float(bool(count)), (score - mean) * (score - new)
+        self.sums = [one + more for one, more in zip(self.sums, (scores, squares, 1, money), strict=True)]
 
     def halve(self) -> None:
-        self.scores, self.squares = self.scores / 2, self.squares / 2
-        self.verdicts, self.money = self.verdicts / 2, self.money / 2
+        self.sums = [one / 2 for one in self.sums]
 
 
 def figures(
