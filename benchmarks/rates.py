@@ -98,7 +98,7 @@ class Worker:
         self.rates = Rates(most, limit=group.usd, in_dollars=True, worker=name, spent=spent, now=group.now)
         self.read = 0
         self.spending.sample()
-        first = self.spending.share.joining()
+        first = self.spending.joining()
         group.log.append((first.key, first.value))
 
     def hear(self, log: list[tuple[bytes, bytes | None]]) -> None:
@@ -110,7 +110,7 @@ class Worker:
         self.read = len(log)
 
     def write(self, log: list[tuple[bytes, bytes | None]]) -> None:
-        log.extend((entry.key, entry.value) for entry in self.spending.share.entries(idle_seconds=12 * STEP))
+        log.extend((entry.key, entry.value) for entry in self.spending.entries(idle_seconds=12 * STEP))
         log.extend(self.rates.due())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import cache
 from math import exp, log2, sqrt
@@ -23,6 +24,8 @@ SPANS: Final = (43_200.0, 1_800.0, 60.0)
 """Seconds over which a count is averaged, the longest first."""
 SURE_COUNT: Final = 60.0
 """The rate of a longer time weighs as much as this count."""
+LEAST_OF_HOUR: Final = 0.05
+"""Share of a mean hour that each hour has at least, for demand where there was none before."""
 LONGEST_MEAN: Final = 1_000.0
 """A metric's mean in a stratum forgets, as if it had this many scores."""
 
@@ -140,3 +143,35 @@ def figures(
         own = (deviations + SHRUNK_COUNT * variance) / (n + SHRUNK_COUNT)
         found[name] = ((spent + SHRUNK_COUNT * price) / (judged + SHRUNK_COUNT), sqrt(own))
     return found
+
+
+@dataclass
+class Demand:
+    """How much of a day's demand has come by a time of day: as on the whole days before, else evenly."""
+
+    since: datetime
+    counted: list[float] = field(default_factory=lambda: [0.0] * 24)
+    """Of the present day, by hour."""
+    usual: list[float] | None = None
+    """Shares of the hours on whole days; None before one."""
+
+    def __post_init__(self) -> None:
+        usual = self.usual or [1 / 24] * 24
+        self._hours = [(one + LEAST_OF_HOUR / 24) / (1 + LEAST_OF_HOUR) for one in usual]
+
+    def add(self, now: datetime, count: float = 1) -> None:
+        self.counted[now.hour] += count
+
+    def begin(self, day: datetime) -> None:
+        """Begin a day; the one that ended counts half, if it was seen from its beginning and had demand."""
+        total = sum(self.counted)
+        if total and self.since <= day - timedelta(days=1):
+            share = [count / total for count in self.counted]
+            self.usual = [(new + old) / 2 for new, old in zip(share, self.usual or share, strict=True)]
+        self.counted = [0.0] * 24
+        self.__post_init__()
+
+    def by(self, now: datetime) -> float:
+        """Return the share of a day's demand before this time of day."""
+        passed = (now.minute * 60 + now.second) / 3600
+        return sum(self._hours[: now.hour]) + self._hours[now.hour] * passed

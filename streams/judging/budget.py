@@ -18,7 +18,7 @@ import asyncio
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from math import ceil, inf
@@ -28,7 +28,8 @@ import structlog
 
 from judge.errors import DrainingError
 from schemas import Result
-from streams.judging.ledger import LEASE, NANO, Account, Entry, Lease, Share
+from streams.judging.allocation import Demand
+from streams.judging.ledger import IDLE_SECONDS, JOINING, LEASE, NANO, Account, Entry, Lease, Ledger
 from streams.settings.judge import SAMPLING_BUDGET, BudgetSettings, LimitSettings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -40,8 +41,6 @@ LONGEST_SLEEP_SECONDS: Final = 30.0
 """Interval of clock checks while verdicts wait, as the clock may be set."""
 MAX_VALUES: Final = 1_000
 """Values of a label with a limit of their own; further ones share one."""
-LEAST_OF_HOUR: Final = 0.05
-"""Share of a mean hour that each hour has at least, for demand where there was none before."""
 SAMPLE_SECONDS: Final = 60.0
 SAMPLES: Final = 30
 """The forecast is by the spending of the last half hour."""
@@ -50,40 +49,8 @@ Accounts: TypeAlias = tuple[Account, ...]
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-@dataclass
-class Demand:
-    """How much of a day's demand has come by a time of day: as on the whole days before, else evenly."""
-
-    since: datetime
-    counted: list[float] = field(default_factory=lambda: [0.0] * 24)
-    """Of the present day, by hour."""
-    usual: list[float] | None = None
-    """Shares of the hours on whole days; None before one."""
-
-    def __post_init__(self) -> None:
-        usual = self.usual or [1 / 24] * 24
-        self._hours = [(one + LEAST_OF_HOUR / 24) / (1 + LEAST_OF_HOUR) for one in usual]
-
-    def add(self, now: datetime, count: float = 1) -> None:
-        self.counted[now.hour] += count
-
-    def begin(self, day: datetime) -> None:
-        """Begin a day; the one that ended counts half, if it was seen from its beginning and had demand."""
-        total = sum(self.counted)
-        if total and self.since <= day - timedelta(days=1):
-            share = [count / total for count in self.counted]
-            self.usual = [(new + old) / 2 for new, old in zip(share, self.usual or share, strict=True)]
-        self.counted = [0.0] * 24
-        self.__post_init__()
-
-    def by(self, now: datetime) -> float:
-        """Return the share of a day's demand before this time of day."""
-        passed = (now.minute * 60 + now.second) / 3600
-        return sum(self._hours[: now.hour]) + self._hours[now.hour] * passed
-
-
 class Spending:
-    """What one worker holds and has spent of the budget on the current day.
+    """What one worker holds and has spent of the budget on the current day: its leases.
 
     Args:
         sampling: The limit of `sampling.budget`, of which a verdict is one call, whatever it took.
@@ -98,7 +65,15 @@ class Spending:
         worker: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.share = Share(worker, clock=lambda: now().timestamp())
+        self.worker = worker
+        self.wake = asyncio.Event()
+        """Set when there may be entries to write."""
+        self._has_joined = False
+        """Whether its first entry has been read, so that it knows all earlier grants."""
+        self._leases: dict[Account, Lease] = {}
+        self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
+        self._unsent: dict[Account, None] = {}
+        self._due: int | None = None
         self._limits: dict[str, LimitSettings] = dict(limits.limits)
         if sampling is not None:
             self._limits[SAMPLING_BUDGET] = sampling
@@ -107,6 +82,7 @@ class Spending:
         self._now = now
         self._demand = Demand(now())
         self._day: datetime | None = None
+        self._period = ""
         self._values: dict[str, set[str]] = defaultdict(set)
         self._turns: dict[Accounts, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._samples: deque[tuple[datetime, dict[Account, int]]] = deque(maxlen=SAMPLES)
@@ -134,7 +110,7 @@ class Spending:
         now, end = self._now(), self._today() + timedelta(days=1)
         found = inf
         for account in self._open(cap):
-            spent = self.share.spent(account)
+            spent = self._spent(account)
             left = self._limit(account) - spent
             since, before = next(
                 ((at, of[account]) for at, of in self._samples if account in of), (now, spent)
@@ -181,14 +157,32 @@ class Spending:
         return round(amount or 0)
 
     def _open(self, cap: str | None) -> Iterator[Account]:
-        known = self.share.accounts
+        known = dict.fromkeys((*self._leases, *self._ledgers[self._period].total))
         return (one for one in known if one.cap in self._limits and cap in (None, one.cap))
 
     def _ratio(self, account: Account) -> float:
-        return self.share.spent(account) / self._limit(account)
+        return self._spent(account) / self._limit(account)
+
+    def _spent(self, account: Account) -> int:
+        """Return what this worker has spent and others hold."""
+        lease = self._leases.get(account)
+        others = self._ledgers[self._period].others(account, self.worker)
+        return others + (0 if lease is None else lease.spent)
 
     def _lease(self, account: Account) -> Lease:
-        return self.share.lease(account, self._limit(account))
+        if account not in self._leases:
+            limit = self._limit(account)
+            self._leases[account] = Lease(limit, account.unit, held=0 if self.worker else limit)
+        return self._leases[account]
+
+    def _room(self, account: Account) -> int:
+        """Return what may still be granted."""
+        return self._limit(account) - self._ledgers[self._period].total[account] if self.worker else 0
+
+    def _send(self, account: Account) -> None:
+        if self.worker:
+            self._unsent[account] = None
+            self.wake.set()
 
     @asynccontextmanager
     async def admitted(
@@ -221,14 +215,17 @@ class Spending:
         """Admit a verdict, which must then be settled; if none is admitted, return the end of the day."""
         day = self._today()
         leases = {one: self._lease(one) for one in self._all(accounts)}
-        short = [one for one, lease in leases.items() if not lease.fits(self.share.room(one))]
+        rooms = {one: self._room(one) for one in leases}
+        short = [one for one, lease in leases.items() if not lease.fits(rooms[one])]
         for account, lease in leases.items():
-            if account in short or 2 * lease.free < lease.limit // LEASE:
-                self.share.ask(account)
+            is_low = account in short or 2 * lease.free < lease.limit // LEASE
+            if is_low and rooms[account] > 0 and lease.wanted > 0:
+                self._send(account)
         if short:
             return day + timedelta(days=1)
-        for account in leases:
-            self.share.admit(account)
+        for lease in leases.values():
+            lease.in_flight += 1
+            lease.used_at = self._now().timestamp()
         return None
 
     def settle(self, *, usd: float | None, calls: int, accounts: Accounts | None = None) -> None:
@@ -252,7 +249,7 @@ class Spending:
             used = verdicts if account.cap == SAMPLING_BUDGET else calls
             lease.spent += used if account.unit == "calls" else round((usd or 0.0) * NANO)
             if lease.spent > lease.held:
-                self.share.send(account)
+                self._send(account)
 
     def drain(self, *, done: bool = False) -> None:
         """Until it is done, admit none: the next reader of the waiting tasks judges them."""
@@ -266,7 +263,14 @@ class Spending:
         """Return the start of the day, which begins with no spending."""
         day = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
         if self._day is None or day > self._day:
-            self.share.begin(day.date().isoformat())
+            self._period = day.date().isoformat()
+            # Nothing is held; pricing and verdicts in flight go on.
+            self._leases = {key: one for key, one in self._leases.items() if one.in_flight}
+            for lease in self._leases.values():
+                lease.held, lease.spent, lease.is_asking = (0 if self.worker else lease.limit), 0, False
+            self._unsent.clear()
+            ledgers = {one: ledger for one, ledger in self._ledgers.items() if one >= self._period}
+            self._ledgers = defaultdict(Ledger, ledgers)
             self._demand.begin(day)
             self._values.clear()
             self._samples.clear()
@@ -301,22 +305,77 @@ class Spending:
 
     def _spent_caps(self, accounts: Accounts) -> set[str]:
         """Return the limits of which nothing is left, neither here nor to be granted."""
-        leases = [(one.cap, self._lease(one)) for one in accounts if self.share.room(one) <= 0]
+        leases = [(one.cap, self._lease(one)) for one in accounts if self._room(one) <= 0]
         return {cap for cap, lease in leases if lease.free <= 0 and not lease.in_flight}
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()
         change.set()
 
-    def heard(self, entry: Entry | None, offset: int) -> None:
-        self._today()
-        self.share.heard(entry, offset)
-        self._changed()
-
     def sample(self) -> None:
         """Begin the day if it is new, and remember the spending, for the forecast."""
         self._today()
         now = self._now()
         if not self._samples or (now - self._samples[-1][0]).total_seconds() >= SAMPLE_SECONDS:
-            spent = {one: self.share.spent(one) for one in self._open(None) if not one.value}
+            spent = {one: self._spent(one) for one in self._open(None) if not one.value}
             self._samples.append((now, spent))
+
+    # The log
+
+    @property
+    def holds_more(self) -> bool:
+        leases = self._leases.values()
+        return self._has_joined and any(one.is_asking or one.held > one.spent for one in leases)
+
+    def joining(self) -> Entry:
+        return Entry(self._period, self.worker, JOINING, limit=0, held=0, spent=0)
+
+    def entries(self, *, idle_seconds: float = IDLE_SECONDS) -> list[Entry]:
+        """Return the entries to write now: asks, and leases given back; none before it has joined."""
+        if not self._has_joined:
+            return []
+        idle_since = self._now().timestamp() - idle_seconds
+        found = []
+        for account, lease in self._leases.items():
+            if lease.is_asking:
+                continue
+            if account in self._unsent:
+                del self._unsent[account]
+                found.append(self._entry(account, lease, max(lease.wanted, 0)))
+            elif lease.held > lease.spent and not lease.in_flight and lease.used_at <= idle_since:
+                lease.held = lease.spent
+                found.append(self._entry(account, lease, 0))
+        return found
+
+    def _entry(self, account: Account, lease: Lease, ask: int) -> Entry:
+        lease.is_asking = lease.is_sound = True
+        lease.held = max(lease.held, lease.spent)
+        lease.sent = Entry(self._period, self.worker, account, lease.limit, lease.held, lease.spent, ask)
+        return lease.sent
+
+    def heard(self, entry: Entry | None, offset: int) -> None:
+        """Take the log's next record, and its entry if it has one."""
+        self._today()
+        if self._due not in (None, offset):
+            # Records before this one are missing: a grant that is on its way may be wrong.
+            for lease in self._leases.values():
+                lease.is_sound = lease.is_asking = False
+        self._due = offset + 1
+        if entry is not None:
+            self._has_joined |= entry.worker == self.worker
+            if entry.period >= self._period:
+                self._apply(entry)
+        self._changed()
+
+    def _apply(self, entry: Entry) -> None:
+        ledger, mine = self._ledgers[entry.period], self._leases.get(entry.account)
+        held = ledger.apply(entry)
+        if entry.worker != self.worker:
+            return
+        if mine is not None and entry.period == self._period:
+            if entry != mine.sent or not mine.is_sound:
+                # Take back the grant: what others hold is overrated rather than what this worker may spend.
+                held = ledger.apply(replace(entry, ask=0))
+            if entry == mine.sent:
+                mine.held, mine.is_asking, mine.used_at = held, False, self._now().timestamp()
+        self.wake.set()

@@ -70,16 +70,15 @@ class Leasing:
 
     async def write(self) -> None:
         """Write entries as they are due, until cancelled."""
-        share = self.spending.share
         while not self.is_ready():  # noqa: ASYNC110 - Faust has no event for it
             await asyncio.sleep(TICK_SECONDS / 5)
         self.spending.sample()  # begins the day
-        first = share.joining()
+        first = self.spending.joining()
         await self._put([(first.key, first.value)] if self.writes else [])
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(share.wake.wait(), TICK_SECONDS)
-            share.wake.clear()
+                await asyncio.wait_for(self.spending.wake.wait(), TICK_SECONDS)
+            self.spending.wake.clear()
             try:
                 await self._write_due()
             except Exception as error:  # noqa: BLE001 - without leases nothing would be judged
@@ -87,7 +86,7 @@ class Leasing:
 
     async def _write_due(self) -> None:
         self.spending.sample()
-        entries = self.spending.share.entries(idle_seconds=self._idle_seconds)
+        entries = self.spending.entries(idle_seconds=self._idle_seconds)
         records: list[tuple[bytes, bytes | None]] = [(entry.key, entry.value) for entry in entries]
         records += [] if self.rates is None else self.rates.due()
         if self.writes:
@@ -100,8 +99,8 @@ class Leasing:
         self._idle_seconds = 0.0
         with suppress(TimeoutError):
             async with asyncio.timeout(2.0):
-                while self.spending.share.holds_more:
-                    self.spending.share.wake.set()
+                while self.spending.holds_more:
+                    self.spending.wake.set()
                     await asyncio.sleep(TICK_SECONDS / 20)
         self._idle_seconds = IDLE_SECONDS
 

@@ -33,6 +33,7 @@ from pydantic import TypeAdapter, ValidationError
 from streams.judging.allocation import (
     AN_OCTAVE,
     MOST_STEPS,
+    Demand,
     Flow,
     StratumLoad,
     VerdictTally,
@@ -41,7 +42,6 @@ from streams.judging.allocation import (
     part_of,
     step_of,
 )
-from streams.judging.budget import Demand
 
 _log = structlog.stdlib.get_logger(__name__)
 

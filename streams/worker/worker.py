@@ -120,7 +120,7 @@ class Worker:
         limit = self.settings.sampling_limit
         if limit is None or set(AGENTS).isdisjoint(self.agents):
             return None
-        amount, worker = limit.usd_per_day or limit.calls_per_day or 0, self.spending.share.worker
+        amount, worker = limit.usd_per_day or limit.calls_per_day or 0, self.spending.worker
         return Rates(
             self.settings.sampling.most,
             limit=amount,

@@ -14,7 +14,7 @@ import pytest
 from judge.endpoints.clients import ScriptedChat
 from schemas import QAEvent, Scored
 from streams.intake.selector import sampling_policy
-from streams.judging.budget import Demand
+from streams.judging.allocation import Demand
 from streams.judging.ledger import Account, Ledger, parse_entry
 from streams.judging.rates import Rates, rates_record_kind
 from tests.integration.deadlines import until

@@ -75,16 +75,15 @@ async def test_verdicts_that_wait_in_a_batch_leave_room_for_others() -> None:
     """A lease of 5 calls is asked for again when 5 wait in a batch, and not when 5 are in flight."""
     for waits in (False, True):
         spending = Spending(BudgetSettings(calls_per_day=1000), worker="w", now=lambda: NOON)
-        share = spending.share
         spending.sample()
-        spending.heard(share.joining(), 0)
+        spending.heard(spending.joining(), 0)
         spending.admit()
-        spending.heard(share.entries()[0], 1)
+        spending.heard(spending.entries()[0], 1)
         async with AsyncExitStack() as stack:
             for _ in range(5):
                 await stack.enter_async_context(spending.admitted(waits=waits))
             assert (spending.admit() is None) is False
-            assert bool(share.entries()) == waits
+            assert bool(spending.entries()) == waits
 
 
 def test_a_sampling_budget_counts_verdicts_not_calls() -> None:

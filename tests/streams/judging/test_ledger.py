@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from streams.judging.ledger import LEASE, Account, Entry, Ledger, Share, parse_entry
+from streams.judging.budget import Spending
+from streams.judging.ledger import LEASE, Account, Entry, Ledger, parse_entry
+from streams.settings.judge import BudgetSettings
 
 CALLS = Account("all", "", "calls")
 DAY = "2026-11-21"
@@ -68,38 +71,34 @@ class Judge:
     """A worker with calls to spend; one that is `stopped` has lost its memory or is suspended for good."""
 
     def __init__(self, log: Log, limit: int) -> None:
-        self.share = Share(f"w{log.end}", lambda: 0.0)
-        self.log, self.limit, self.read = log, limit, 0
-        self.share.begin(DAY)
-        log.append(self.share.joining())
+        limits, now = BudgetSettings(calls_per_day=limit), datetime.fromisoformat(DAY)
+        self.spending = Spending(limits, worker=f"w{log.end}", now=lambda: now)
+        self.log, self.read = log, 0
+        self.under_way = self.spent = 0
+        self.spending.sample()  # begins the day
+        log.append(self.spending.joining())
 
     def hear(self, number: int) -> None:
         for offset in sorted(one for one in self.log.records if one >= self.read)[:number]:
-            self.share.heard(self.log.records[offset], offset)
+            self.spending.heard(self.log.records[offset], offset)
             self.read = offset + 1
 
     def write(self, idle_seconds: float) -> None:
-        for one in self.share.entries(idle_seconds=idle_seconds):
+        for one in self.spending.entries(idle_seconds=idle_seconds):
             self.log.append(one)
 
     def admit(self, number: int = 1) -> None:
-        lease = self.share.lease(CALLS, self.limit)
-        for _ in range(number):
-            if lease.fits(self.share.room(CALLS)):
-                self.share.admit(CALLS)
-            else:
-                self.share.ask(CALLS)
+        self.under_way += sum(self.spending.admit() is None for _ in range(number))
 
     def settle(self) -> None:
-        lease = self.share.lease(CALLS, self.limit)
-        if lease.in_flight:
-            lease.in_flight -= 1
-            lease.spent += 1
+        if self.under_way:
+            self.spending.settle(usd=None, calls=1)
+            self.under_way -= 1
+            self.spent += 1
 
     @property
     def used(self) -> int:
-        lease = self.share.lease(CALLS, self.limit)
-        return lease.spent + lease.in_flight
+        return self.spent + self.under_way
 
 
 class Group:
@@ -122,7 +121,7 @@ class Group:
 
     def repeat(self, number: int) -> None:
         """Write a worker's last entry again, as one that was not confirmed."""
-        own = [one for one in self.log.records.values() if one.worker == self.judges[number].share.worker]
+        own = [one for one in self.log.records.values() if one.worker == self.judges[number].spending.worker]
         self.log.records.update({self.log.end: own[-1]} if own else {})
         self.log.end += bool(own)
 
@@ -179,7 +178,7 @@ def test_a_grant_after_a_gap_is_discarded() -> None:
     a.hear(9)
     a.admit()
     a.settle()
-    a.share.send(CALLS)
+    a.spending.book(None)
     a.write(1.0)
     log.compact(log.end)
     b.hear(9)
