@@ -95,8 +95,10 @@ def test_what_checks_used_is_kept_with_its_price() -> None:
     checks.used("primary", "m", usage, for_verdict=True)
     checks.used("primary", "m", usage, for_verdict=False)
     assert checks.spent.cost_usd == pytest.approx(10e-6)
-    checks.used("spare", "n", usage, for_verdict=False)
-    assert (checks.spent.input_tokens, checks.spent.cost_usd) == (20, None)
+    for endpoint in ("spare", "primary"):  # one unknown price makes the sum unknown
+        checks.used(endpoint, "n", usage, for_verdict=False)
+    assert (checks.spent.input_tokens, checks.spent.as_json()["cost_usd"]) == (30, None)
+    assert "price not known" in checks.spent.line()
 
 
 async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:

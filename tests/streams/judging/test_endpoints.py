@@ -206,13 +206,6 @@ async def test_the_settings_of_a_metric_name_its_panel() -> None:
         assert code.evaluator.model == "code"
 
 
-def test_a_window_must_hold_the_reply() -> None:
-    values = {"endpoints": [endpoint(context_tokens=4096).model_dump(exclude_none=True)]}
-    with pytest.raises(ValidationError, match=r"0\.context_tokens: must be more than max_output_tokens"):
-        JudgeSettings.model_validate(values)
-    assert JudgeSettings.model_validate(values | {"max_output_tokens": 1024})
-
-
 @pytest.mark.parametrize(("keeps", "calls"), [({}, 4), ({"max_entries": 9}, 2), ({"file": "verdicts"}, 1)])
 async def test_the_settings_choose_the_cache(keeps: dict[str, Any], calls: int, tmp_path: Path) -> None:
     """Equal texts are asked each time, once a worker, or once: two workers judge two events each."""
@@ -324,16 +317,20 @@ def test_the_flex_tier_is_sent_and_costs_half() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lane", "problem"),
+    ("values", "problem"),
     [
-        ({}, "needs either batch or tier"),
-        ({"batch": {}, "tier": "flex"}, "needs either batch or tier"),
+        ({"lane": {}}, "needs either batch or tier"),
+        ({"lane": {"batch": {}, "tier": "flex"}}, "needs either batch or tier"),
         (
-            {"batch": {"give_up_after_seconds": 60}},
+            {"lane": {"batch": {"give_up_after_seconds": 60}}},
             r"least close_after_seconds \(600\), got 60; raise it or lower the other",
         ),
+        ({"context_tokens": 4096}, r"0\.context_tokens: must be more than max_output_tokens"),
     ],
 )
-def test_a_lane_that_cannot_work_is_refused(lane: Mapping[str, Any], problem: str) -> None:
+def test_an_endpoint_that_cannot_work_is_refused(values: Mapping[str, Any], problem: str) -> None:
+    document = {"endpoints": [{"name": "primary", "model": "m"} | values]}
     with pytest.raises(ValidationError, match=problem):
-        endpoint(lane=lane)
+        JudgeSettings.model_validate(document)
+    if "context_tokens" in values:
+        assert JudgeSettings.model_validate(document | {"max_output_tokens": 1024})

@@ -31,10 +31,7 @@ def test_the_order_of_the_log_decides() -> None:
     assert ledger.apply(entry("a", held=20)) == 20
     assert ledger.apply(entry("c", ask=80)) == 50
     assert (ledger.total[CALLS], ledger.others(CALLS, "c")) == (100, 50)
-
-
-def test_what_exceeds_a_limit_counts_and_a_lower_limit_grants_nothing() -> None:
-    ledger = Ledger()
+    ledger = Ledger()  # what exceeds a limit counts, and a lower limit grants nothing
     assert ledger.apply(entry("a", held=120)) == 120
     assert ledger.apply(entry("b", ask=5)) == 0
     assert ledger.apply(entry("b", ask=5, limit=123)) == 3
@@ -74,7 +71,7 @@ class Judge:
         limits, now = BudgetSettings(calls_per_day=limit), datetime.fromisoformat(DAY)
         self.spending = Spending(limits, worker=f"w{log.end}", now=lambda: now)
         self.log, self.read = log, 0
-        self.under_way = self.spent = 0
+        self.used = self.under_way = 0
         self.spending.sample()  # begins the day
         log.append(self.spending.joining())
 
@@ -88,17 +85,14 @@ class Judge:
             self.log.append(one)
 
     def admit(self, number: int = 1) -> None:
-        self.under_way += sum(self.spending.admit() is None for _ in range(number))
+        admitted = sum(self.spending.admit() is None for _ in range(number))
+        self.used += admitted
+        self.under_way += admitted
 
     def settle(self) -> None:
         if self.under_way:
             self.spending.settle(usd=None, calls=1)
             self.under_way -= 1
-            self.spent += 1
-
-    @property
-    def used(self) -> int:
-        return self.spent + self.under_way
 
 
 class Group:
@@ -116,9 +110,6 @@ class Group:
         self.gone += self.judges[number].used
         self.judges[number] = Judge(self.log, self.limit)
 
-    def compact(self, share: int) -> None:
-        self.log.compact(self.log.end * share // 6)
-
     def repeat(self, number: int) -> None:
         """Write a worker's last entry again, as one that was not confirmed."""
         own = [one for one in self.log.records.values() if one.worker == self.judges[number].spending.worker]
@@ -134,7 +125,7 @@ class Group:
             "write": lambda: judge.write(1.0),
             "give back": lambda: judge.write(0.0),
             "kill": lambda: self.kill(number),
-            "compact": lambda: self.compact(count),
+            "compact": lambda: self.log.compact(self.log.end * count // 6),
             "repeat": lambda: self.repeat(number),
         }
         actions[what]()
