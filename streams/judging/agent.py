@@ -112,66 +112,6 @@ class BatchTopic:
         await self._output.write(self._topic, key=key, value=value, partition=LOG_PARTITION)
 
 
-class BatchTasks:
-    """Decides which tasks wait, and moves them; metrics take part whose first endpoint has batches.
-
-    A task that is `suspicious` must not wait, as the scores of its stratum may have fallen.
-    """
-
-    def __init__(
-        self,
-        judges: Mapping[str, object],
-        output: Output,
-        topics: TopicSettings,
-        suspicious: Callable[[JudgeTask], bool],
-    ) -> None:
-        found = {name: judge for name, judge in judges.items() if isinstance(judge, RetryingJudge)}
-        self.judges = {name: judge for name, judge in found.items() if judge.lane is not None}
-        self._output, self._topics, self._suspicious = output, topics, suspicious
-
-    def takes(self, task: JudgeTask, record: Record) -> bool:
-        """Return whether a task on its metric's topic may wait: no replay, and not in the fast share."""
-        options = self._options(task)
-        if options is None or task.replay_id is not None or AT_ONCE in dict(record.headers):
-            return False
-        return not (is_fast(task, options.fast_share) or self._suspicious(task))
-
-    def is_late(self, task: JudgeTask, record: Record) -> bool:
-        """Return whether a task has waited so long, in the topic, that it is to be judged at once."""
-        options, at = self._options(task), record.timestamp
-        return options is not None and at is not None and time.time() - at > options.longest_seconds
-
-    def _options(self, task: JudgeTask) -> BatchOptions | None:
-        judge = self.judges.get(task.metric)
-        return None if judge is None or judge.lane is None else judge.lane.options
-
-    async def put(self, task: JudgeTask, record: Record) -> bool:
-        """Write a task to the topic of those that wait; return False if it is too large."""
-        place = f"{record.partition}/{record.offset}".encode()
-        try:
-            await self._write(self._topics.batch_tasks, task, record, (PLACE, place))
-        except TooLargeError:
-            return False
-        self._output.passed(record.topic)
-        return True
-
-    async def put_back(self, task: JudgeTask, record: Record) -> None:
-        await self._write(self._topics.task_topic(task.metric), task, record, (AT_ONCE, b"1"))
-        self._output.passed(record.topic)
-
-    async def _write(self, topic: str, task: JudgeTask, record: Record, header: tuple[str, bytes]) -> None:
-        headers = [("result_id", task.result_id.encode()), header]
-        await self._output.write(topic, key=record.key, value=record.value, headers=headers)
-
-    def source(self, result: Result, record: Record) -> Source | None:
-        """Return the place of a waiting task on its metric's topic; None for a task that did not wait."""
-        place = dict(record.headers).get(PLACE)
-        if place is None or record.topic != self._topics.batch_tasks:
-            return None
-        partition, offset = map(int, place.split(b"/"))
-        return Source(topic=self._topics.task_topic(result.metric), partition=partition, offset=offset)
-
-
 # The agent
 
 MIN_RESULTS: Final = 20
@@ -220,15 +160,20 @@ class PatientJudge(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class JudgeAgent:
-    """Judges tasks within the budget. The judges decide concurrency and retries."""
+    """Judges tasks within the budget. The judges decide concurrency and retries.
+
+    Tasks of metrics whose first endpoint has batches may wait for one.
+    """
 
     judges: Mapping[str, PatientJudge]
     output: Output
+    topics: TopicSettings
     spending: Spending
     citations: CitationWatch
     free: Collection[str] = ()
     """Metrics that need no budget, because they ask no endpoint."""
-    batches: BatchTasks | None = None
+    suspicious: Callable[[JudgeTask], bool] = lambda _: False
+    """Whether a task must not wait for a batch, as the scores of its stratum may have fallen."""
     on_verdict: Callable[[Result], None] | None = None
     """Gets each live verdict of a judge that is not from the cache."""
 
@@ -240,8 +185,7 @@ class JudgeAgent:
             detail = f"metric must be {metric} on this topic, got {task.metric}; send it to its own topic"
             await self.output.dead_letter(record, "invalid_task", detail, event_id=task.event_id)
             return
-        batches = self.batches
-        if batches is not None and batches.takes(task, record) and await batches.put(task, record):
+        if self.may_wait(task, record) and await self.put(task, record):
             return
         is_live = not is_rejudged(task.replay_id)
         if metric in self.free or not is_live:  # what the monitor has judged again has a budget of its own
@@ -254,21 +198,54 @@ class JudgeAgent:
 
     async def handle_in_batch(self, record: Record) -> None:
         """Judge a task that waits for a batch; it goes back to its topic if no batch judges it."""
-        task, batches = await self._task(record), self.batches
-        if task is None or batches is None:
+        task = await self._task(record)
+        if task is None:
             return
-        judge = batches.judges.get(task.metric)
-        if judge is None or batches.is_late(task, record):
-            await batches.put_back(task, record)
-            return
-        async with self.spending.admitted(task.metric, task.labels, waits=True) as settle:
-            result = await judge.judge_in_batch(task)
-            if result is not None:
-                settle(result)
+        judge, lane, at = self.judges.get(task.metric), self._lane(task), record.timestamp
+        is_late = lane is not None and at is not None and time.time() - at > lane.options.longest_seconds
+        result = None
+        if isinstance(judge, RetryingJudge) and lane is not None and not is_late:
+            async with self.spending.admitted(task.metric, task.labels, waits=True) as settle:
+                result = await judge.judge_in_batch(task)
+                if result is not None:
+                    settle(result)
         if result is None or is_endpoint_s(result):
-            await batches.put_back(task, record)
+            await self._move(self.topics.task_topic(task.metric), task, record, (AT_ONCE, b"1"))
         else:
             await self._publish(record, result)
+
+    def _lane(self, task: JudgeTask) -> BatchLane | None:
+        judge = self.judges.get(task.metric)
+        return judge.lane if isinstance(judge, RetryingJudge) else None
+
+    def may_wait(self, task: JudgeTask, record: Record) -> bool:
+        """Return whether a task on its metric's topic may wait: no replay, and not in the fast share."""
+        lane = self._lane(task)
+        if lane is None or task.replay_id is not None or AT_ONCE in dict(record.headers):
+            return False
+        return not (is_fast(task, lane.options.fast_share) or self.suspicious(task))
+
+    async def put(self, task: JudgeTask, record: Record) -> bool:
+        """Write a task to the topic of those that wait; return False if it is too large."""
+        place = f"{record.partition}/{record.offset}".encode()
+        try:
+            await self._move(self.topics.batch_tasks, task, record, (PLACE, place))
+        except TooLargeError:
+            return False
+        return True
+
+    async def _move(self, topic: str, task: JudgeTask, record: Record, header: tuple[str, bytes]) -> None:
+        headers = [("result_id", task.result_id.encode()), header]
+        await self.output.write(topic, key=record.key, value=record.value, headers=headers)
+        self.output.passed(record.topic)
+
+    def source(self, result: Result, record: Record) -> Source:
+        """Return the place of a task on its metric's topic, also of one that waited on another."""
+        place = dict(record.headers).get(PLACE) if record.topic == self.topics.batch_tasks else None
+        if place is None:
+            return Source(topic=record.topic, partition=record.partition, offset=record.offset)
+        partition, offset = map(int, place.split(b"/"))
+        return Source(topic=self.topics.task_topic(result.metric), partition=partition, offset=offset)
 
     async def _task(self, record: Record) -> JudgeTask | None:
         try:
@@ -279,10 +256,7 @@ class JudgeAgent:
             return None
 
     async def _publish(self, record: Record, result: Result, *, is_live: bool = True) -> None:
-        source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
-        if self.batches is not None:
-            source = self.batches.source(result, record) or source
-        result = result.model_copy(update={"task": source})
+        result = result.model_copy(update={"task": self.source(result, record)})
         if is_live:
             self.citations.add(result)
             if self.on_verdict is not None and result.judge is not None and not result.judge.cached:

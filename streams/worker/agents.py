@@ -21,7 +21,6 @@ from streams.intake.joining.join import JoinBounds
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_reader
 from streams.intake.selector import Intake, Selector, metric_routes, reading_policy, sampling_policy
 from streams.judging.agent import (
-    BatchTasks,
     BatchTopic,
     JudgeAgent,
     JudgeWatch,
@@ -155,8 +154,10 @@ def _add_judge(worker: Worker) -> None:
     agent = JudgeAgent(
         judges=judges,
         output=worker.output,
+        topics=settings.topics,
         spending=worker.spending,
         citations=worker.citations,
+        suspicious=worker.is_suspicious,
         free=[name for name, metric in settings.metrics.items() if metric.is_code],
         on_verdict=None if worker.rates is None else partial(_count_verdict, worker.rates, worker.judged_by),
     )
@@ -184,7 +185,6 @@ def _add_batches(
             log.lanes.append(lane)
             worker.beside.append(partial(lane.run, lambda: worker.is_assigned))
             worker.metrics.set("judgestream_judge_batch_requests", one.name, to=lane.waiting)
-    agent.batches = BatchTasks(agent.judges, worker.output, topics, worker.is_suspicious)
     limits = {**worker.options.limits, topics.batch_tasks: waiting_limit(settings.judge)}
     worker.options.limits = limits
     worker.patience[topics.batch_tasks] = max(lane.options.longest_seconds for lane in log.lanes)

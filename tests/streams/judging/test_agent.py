@@ -19,7 +19,6 @@ from streams.errors import TooLargeError
 from streams.judging.agent import (
     MIN_RESULTS,
     WAITING_BATCHES,
-    BatchTasks,
     BatchTopic,
     CitationWatch,
     JudgeAgent,
@@ -61,7 +60,7 @@ async def _handled(value: bytes | None = _VALUE, spending: Any = None, free: Seq
     output = Outbox()
     agent = JudgeAgent(
         judges={"tone": _Judge()}, output=cast("Output", output), citations=CitationWatch([]), free=free,
-        spending=spending or Spending(BudgetSettings()),
+        topics=TopicSettings(), spending=spending or Spending(BudgetSettings()),
     )  # fmt: skip
     await agent.handle(cast("Any", SimpleNamespace(value=value, **_PLACE.model_dump())), "tone")
     return output
@@ -201,17 +200,17 @@ class Lanes:
         def suspicious(task: JudgeTask) -> bool:
             return (task.metric, task.labels.get("tenant", "")) in self.suspected
 
-        self.tasks = BatchTasks(judges, cast("Any", self.output), TopicSettings(), suspicious)
         self.agent = JudgeAgent(
             judges=judges,
             output=cast("Any", self.output),
+            topics=TopicSettings(),
             spending=Spending(BudgetSettings()),
             citations=CitationWatch([]),
-            batches=self.tasks,
+            suspicious=suspicious,
         )
 
     def takes(self, task: JudgeTask = TASK, *headers: tuple[str, bytes]) -> bool:
-        return self.tasks.takes(task, record(task, headers=headers))
+        return self.agent.may_wait(task, record(task, headers=headers))
 
 
 def record(task: JudgeTask = TASK, *, timestamp: float | None = None, **given: Any) -> Record:
@@ -256,11 +255,10 @@ async def test_a_task_goes_to_the_waiting_ones_and_back() -> None:
     assert written == [("qa.batch-tasks", "task_place"), *back]
     (_, headers), *_ = lanes.output.records
     kept = record(topic="qa.batch-tasks", headers=(("task_place", headers["task_place"]),))
-    source = lanes.tasks.source(scored(1, 3, metric="coverage"), kept)
-    assert source is not None
+    source = lanes.agent.source(scored(1, 3, metric="coverage"), kept)
     assert (source.topic, source.partition, source.offset) == ("judge.tasks.coverage", 2, 7)
     lanes.output.is_too_small = True
-    assert not await lanes.tasks.put(TASK, record())
+    assert not await lanes.agent.put(TASK, record())
 
 
 def test_the_log_passes_on_what_is_a_batch() -> None:

@@ -329,7 +329,7 @@ def test_the_flex_tier_is_sent_and_costs_half() -> None:
     ],
 )
 def test_an_endpoint_that_cannot_work_is_refused(values: Mapping[str, Any], problem: str) -> None:
-    document = {"endpoints": [{"name": "primary", "model": "m"} | values]}
+    document = {"endpoints": [{"name": "primary", "model": "m", **values}]}
     with pytest.raises(ValidationError, match=problem):
         JudgeSettings.model_validate(document)
     if "context_tokens" in values:
