@@ -30,10 +30,6 @@ class SinkDownError(Exception):
     """The receiver is down: the batch is sent again until it is accepted."""
 
 
-class DeliveryRefusedError(Exception):
-    """The receiver refuses this item; a retry does not help."""
-
-
 class Deliverable(Protocol):
     """What is delivered: an evaluation or the notice of an incident."""
 

@@ -18,15 +18,7 @@ from streams.errors import SettingsError
 from streams.kafka.output import Output
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
-from streams.sinks.base import (
-    Deliverable,
-    DeliveryRefusedError,
-    Evaluation,
-    ItemT,
-    Opening,
-    Sink,
-    SinkDownError,
-)
+from streams.sinks.base import Deliverable, Evaluation, ItemT, Opening, Sink, SinkDownError
 from streams.telemetry.logs import surprise
 
 T = TypeVar("T")
@@ -45,19 +37,19 @@ class Delivery(Generic[ItemT]):
     def __init__(self, name: str, sink: Sink[ItemT], *, on_outcome: Callable[[str, int], None]) -> None:
         self.name, self._sink, self._on_outcome = name, sink, on_outcome
         self.trouble: str | None = None
-        self._waiting: deque[tuple[ItemT, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[ItemT, asyncio.Future[str | None]]] = deque()
         self._working: asyncio.Task[None] | None = None
 
-    async def put(self, item: ItemT) -> None:
-        """Deliver an item; return when it was accepted, raise DeliveryRefusedError when it was refused."""
+    async def put(self, item: ItemT) -> str | None:
+        """Deliver an item; return why it was refused, None if it was accepted."""
         if not self._sink.wants(item):
             self._on_outcome("skipped", 1)
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            return None
+        future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._working is None or self._working.done():
             self._working = asyncio.create_task(self._work())
-        await future
+        return await future
 
     async def close(self) -> None:
         if self._working is not None:
@@ -76,23 +68,19 @@ class Delivery(Generic[ItemT]):
             if batch := [one for one in some if not one[1].done()]:  # cancelled meanwhile
                 await self._deliver(batch)
 
-    async def _deliver(self, batch: list[tuple[ItemT, asyncio.Future[None]]]) -> None:
-        failures: Mapping[str, Exception]
+    async def _deliver(self, batch: list[tuple[ItemT, asyncio.Future[str | None]]]) -> None:
         try:
             refused = await self._send([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - foreign code; each record's agent reports it
-            failures = dict.fromkeys((item.key for item, _ in batch), error)
-        else:
-            failures = {key: DeliveryRefusedError(why) for key, why in refused.items()}
-            self._on_outcome("refused", len(refused))
-            self._on_outcome("delivered", len(batch) - len(refused))
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        self._on_outcome("refused", len(refused))
+        self._on_outcome("delivered", len(batch) - len(refused))
         for item, future in batch:
-            if future.done():
-                continue
-            if item.key in failures:
-                future.set_exception(failures[item.key])
-            else:
-                future.set_result(None)
+            if not future.done():
+                future.set_result(refused.get(item.key))
 
     async def _send(self, items: Sequence[ItemT]) -> Mapping[str, str]:
         wait = FIRST_WAIT_SECONDS
@@ -155,11 +143,11 @@ class Agent:
         """Deliver to every sink; a refusal becomes a dead letter, and does not keep it from the others."""
         outcomes = await asyncio.gather(*(sink.put(item) for sink in self._sinks), return_exceptions=True)
         for sink, outcome in zip(self._sinks, outcomes, strict=True):
-            if isinstance(outcome, DeliveryRefusedError):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            if outcome is not None:
                 detail = f"sinks.{sink.name}: the receiver refused the {name}, {outcome}"
                 await self._output.dead_letter(record, "unroutable", detail, event_id=event_id)
-            elif isinstance(outcome, BaseException):
-                raise outcome
 
 
 class SinkAgent(Agent):

@@ -92,7 +92,8 @@ async def send_twice(kind: str, url: str, results: list[Scored | Failed]) -> Non
     (way,) = ways["verdicts"]
     try:
         for _ in range(2):
-            await asyncio.gather(*(way.put(Evaluation.of(one)) for one in results))
+            ends = await asyncio.gather(*(way.put(Evaluation.of(one)) for one in results))
+            assert not any(ends)
     finally:
         await way.close()
 

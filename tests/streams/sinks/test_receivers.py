@@ -68,7 +68,7 @@ async def sent(kind: str, verdicts: Sequence[str], answers: Sequence[tuple[int, 
     server, keys = Server(list(answers)), {"public_key": "pk"} if kind == "langfuse" else {}
     async with way(server, kind, **keys) as one:
         puts = (one.delivery.put(Evaluation.of(VERDICTS[name])) for name in verdicts)
-        ends = await asyncio.gather(*puts, return_exceptions=True)
+        ends = await asyncio.gather(*puts)
         assert one.delivery.trouble is None
     requests = []
     for method, path, headers, body in server.asked:
@@ -76,7 +76,7 @@ async def sent(kind: str, verdicts: Sequence[str], answers: Sequence[tuple[int, 
         shown = MessageToDict(message.FromString(body)) if message else json.loads(body or b"null")
         names = ("Authorization", "Content-Type") if method == "POST" else ("Authorization",)
         requests.append([method, path, {name: headers.get(name) for name in names}, shown])
-    refused = {name: str(end) for name, end in zip(verdicts, ends, strict=True) if end is not None}
+    refused = {name: end for name, end in zip(verdicts, ends, strict=True) if end is not None}
     return {"requests": requests, "outcomes": one.outcomes, "refused": refused}
 
 
