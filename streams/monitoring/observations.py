@@ -31,36 +31,22 @@ DEMAND: Final = "judge_again"
 """The header of an alert among the observations, for which another word is asked."""
 
 
-@dataclass
-class Forwarder:
-    """Forwards live results as observations, and those that the monitor asked for."""
-
-    out: Output
-
-    async def handle(self, record: Record) -> None:
-        result = result_of(record)
-        if result is not None and (result.replay_id is None or is_rejudged(result.replay_id)):
-            await self.out.observation(result)
-
-    async def on_surprise(self, record: Record, error: Exception) -> None:
-        """Skip a result that could not be forwarded; the pipeline has logged it."""
+async def forward(out: Output, record: Record) -> None:
+    """Forward a result as an observation, if it is live or the monitor asked for it."""
+    result = observed(record)
+    if result is None or isinstance(result, Alert):
+        return
+    if result.replay_id is None or is_rejudged(result.replay_id):
+        await out.observation(result)
 
 
-def demanded(record: Record) -> Alert | None:
-    if DEMAND not in dict(record.headers):
-        return None
+def observed(record: Record) -> Result | Alert | None:
+    """Return a record's result, or the alert for which it asks another word."""
     try:
-        return Alert.model_validate_json(record.value or b"")
-    except ValidationError:
-        return None
-
-
-def result_of(record: Record) -> Result | None:
-    try:
+        if DEMAND in dict(record.headers):
+            return Alert.model_validate_json(record.value or b"")
         return RESULT.validate_json(record.value or b"")
     except ValidationError:
-        if DEMAND in dict(record.headers):
-            return None
         # Not written by a worker of this version. No dead letter is needed: the record stays on its topic.
         _log.warning(
             "record is not a result; skipped",

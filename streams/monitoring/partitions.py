@@ -34,7 +34,7 @@ from streams.kafka.record import Record, moment
 from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, StateProblem
-from streams.monitoring.observations import demanded, judge_burst, judge_due, result_of
+from streams.monitoring.observations import judge_burst, judge_due, observed
 from streams.monitoring.series import Series, SeriesKey
 from streams.settings.broker import TopicSettings
 from streams.telemetry.logs import where
@@ -230,12 +230,11 @@ class PartitionMonitors:
 
     async def _observe(self, held: _Held, record: Record) -> list[Alert]:
         held.heard = max(held.heard, record.timestamp or 0.0)
-        alert = demanded(record)
-        if alert is not None:
+        result = observed(record)
+        if isinstance(result, Alert):
             held.unsaved += 1
-            held.monitor.judge_again(alert, moment(record.timestamp) or alert.raised_at)
+            held.monitor.judge_again(result, moment(record.timestamp) or result.raised_at)
             return []
-        result = result_of(record)
         if result is None:
             return []
         if held.warm is not None and result.metric not in held.warm:
@@ -281,7 +280,8 @@ class PartitionMonitors:
     ) -> AsyncIterator[tuple[Record, Result | None]]:
         """Yield the records of a partition with their results, and now and then to the event loop."""
         async for record in self.past.read(topic, {number: (start, end)}):
-            yield record, result_of(record)
+            found = observed(record)
+            yield record, None if isinstance(found, Alert) else found
             if record.offset % _STEP == 0:
                 await asyncio.sleep(0)
 
@@ -295,22 +295,21 @@ class PartitionMonitors:
                 records.pop(key, None)
             elif key == mark or key.startswith(prefix):
                 records[key] = record.value
-        held = _Held(Monitor(self.config, self.enrolments), stale=records.keys() - {mark})
-        if mark not in records:
-            return held
+        stale = records.keys() - {mark}
         try:
+            if mark not in records:
+                return _Held(Monitor(self.config, self.enrolments), stale=stale)
             kept = _MARK.validate_json(zlib.decompress(records[mark]))
             held = _Held(Monitor(self.config, self.enrolments), kept.next, warm=None, heard=kept.heard)
+            held.saved = dict(kept.series)
+            held.stale = stale - set(held.saved.values())
             for series, key in kept.series:
                 held.monitor.load(series, zlib.decompress(records[key]))
-                held.saved[series] = key
-            held.stale = records.keys() - {mark, *held.saved.values()}
         except Exception as error:  # noqa: BLE001 - any form
             self._problems["incomplete"] += 1
-            _log.warning(
-                "the monitor's state cannot be read; it learns again", partition=number, error=repr(error)
-            )
-            return _Held(Monitor(self.config, self.enrolments), stale=records.keys() - {mark})
+            what = "the monitor's state cannot be read; it learns again"
+            _log.warning(what, partition=number, error=repr(error))
+            return _Held(Monitor(self.config, self.enrolments), stale=stale)
         await self._read_before(held, number)
         _log.info("monitor continues", partition=number, series=len(held.saved), offset=held.next)
         return held

@@ -35,7 +35,7 @@ from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
 from streams.monitoring.config import monitor_config
 from streams.monitoring.monitor import gauges_of
-from streams.monitoring.observations import Forwarder, KnownAnchors
+from streams.monitoring.observations import KnownAnchors, forward
 from streams.monitoring.partitions import PartitionMonitors
 from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import Unit
@@ -214,7 +214,6 @@ def _tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> 
 
 def _add_monitor(worker: Worker) -> None:
     settings, topics = worker.settings, worker.settings.topics
-    worker.add(topics.scores, "observe", Forwarder(worker.output))
     reader, explorer = TopicReader(settings.kafka, worker.env), settings.store.explorer_url
     anchors = KnownAnchors()
     monitors = worker.monitors = PartitionMonitors(
@@ -235,6 +234,7 @@ def _add_monitor(worker: Worker) -> None:
         suspect=None if worker.rates is None else worker.rates.suspect,
     )
     worker.beside.append(partial(anchors.follow, reader, topics.anchors))
+    worker.add(topics.scores, "observe", monitors, partial(forward, worker.output))
     worker.add(topics.observations, "monitor", monitors)
     worker.beside.append(monitors.attend)
     worker.metrics.watch_series("judgestream_monitor", lambda: gauges_of(worker.snapshot()))

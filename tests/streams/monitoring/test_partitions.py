@@ -21,7 +21,7 @@ from streams.monitoring import config, series, watch
 from streams.monitoring import partitions as module
 from streams.monitoring.anchors import Enrolment
 from streams.monitoring.monitor import Monitor
-from streams.monitoring.observations import Forwarder
+from streams.monitoring.observations import forward
 from streams.monitoring.partitions import PartitionMonitors
 from streams.monitoring.statistics import baseline, detectors, estimators, strata
 from tests.streams.monitoring.broker import CONFIG, OBSERVATIONS, SCORES, STATES, TASKS, Broker, monitors
@@ -402,7 +402,6 @@ async def test_an_observation_that_always_fails_costs_itself_alone(monkeypatch: 
 
 async def test_what_is_not_live_is_not_forwarded() -> None:
     broker = Broker()
-    forwarder = Forwarder(broker)  # type: ignore[arg-type]
     for value in (
         scored(1, 5).model_dump_json().encode(),
         scored(2, 5, replay_id="replay-last-week").model_dump_json().encode(),
@@ -410,7 +409,7 @@ async def test_what_is_not_live_is_not_forwarded() -> None:
         b"not a result",
         None,
     ):
-        await forwarder.handle(Record(SCORES, 3, 7, 0.0, b"e", value))
+        await forward(broker, Record(SCORES, 3, 7, 0.0, b"e", value))  # type: ignore[arg-type]
     assert [record.key for record in broker.logs[OBSERVATIONS]] == [b"relevance", b"coverage"]
 
 

@@ -29,7 +29,7 @@ from streams.monitoring.burst import (
 )
 from streams.monitoring.config import MonitorConfig, mean_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
-from streams.monitoring.observations import DEMAND, demanded, judge_burst, result_of, task_again
+from streams.monitoring.observations import DEMAND, judge_burst, observed, task_again
 from streams.monitoring.series import Series
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.settings.broker import KafkaSettings, TopicSettings
@@ -230,7 +230,7 @@ async def test_the_monitor_takes_a_demand_from_its_observations() -> None:
     one.monitor = run.monitor
     for offset, value in enumerate((b"no alert", first.model_dump_json().encode()), 1):
         record = Record(OBSERVATIONS, 0, offset, at(9).timestamp(), b"m", value, ((DEMAND, b""),))
-        assert result_of(record) is None
+        assert observed(record) == (None if offset == 1 else first)
         await held.handle(record)
         (series,) = run.monitor.series.values()
         assert len(series.bursts) == offset - 1
@@ -262,7 +262,7 @@ def test_the_command_asks_for_it(
             return [record async for record in reader.read(TOPICS.observations)]
 
         (record,) = asyncio.run(sent())
-    assert (record.key, demanded(record)) == (b"relevance", fell)
+    assert (record.key, observed(record)) == (b"relevance", fell)
 
 
 TOPIC = "judge.tasks.relevance"
