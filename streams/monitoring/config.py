@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
-from types import MappingProxyType
 from typing import Literal
 
 from pydantic import Field
@@ -14,8 +13,8 @@ from judge.metric import Metric
 from judge.metrics.registry import score_ranges
 from judge.text.printable import printable
 from streams.errors import SettingsError
-from streams.settings.metrics import MetricSettings
 from streams.settings.outputs import MonitorSettings
+from streams.settings.tree import Settings
 
 Worse = Literal["down", "up"]
 MEAN = "mean"
@@ -162,23 +161,17 @@ class MonitorConfig(MonitorSettings):
 
 
 def monitor_config(
-    settings: MonitorSettings,
-    metrics: Mapping[str, Metric],
-    named: Mapping[str, MetricSettings] = MappingProxyType({}),
-    *,
-    explorer_url: str | None = None,
-    suspects: bool = False,
+    settings: Settings, metrics: Mapping[str, Metric], *, suspects: bool = False
 ) -> MonitorConfig:
-    """Check settings against the metrics; `named` has the direction that is worse."""
-    problems = [f"monitor.{problem}" for problem in _problems(settings, metrics)]
+    problems = [f"monitor.{problem}" for problem in _problems(settings.monitor, metrics)]
     if problems:
         raise SettingsError(problems)
     return MonitorConfig(
-        **dict(settings),
+        **dict(settings.monitor),
         score_ranges={name: metric.score_range for name, metric in metrics.items()},
         label_numbers={name: metric.labels for name, metric in metrics.items()},
-        rising=frozenset(name for name, metric in named.items() if metric.rises),
-        explorer_url=explorer_url,
+        rising=frozenset(name for name, metric in settings.metrics.items() if metric.rises),
+        explorer_url=settings.store.explorer_url,
         suspects=suspects,
     )
 

@@ -55,25 +55,25 @@ def partition_values(states: Iterable[PartitionState], now: float) -> Iterator[S
     for state in states:
         labels, oldest = (state.topic, str(state.partition)), state.oldest_timestamp
         if state.lag_records is not None:
-            yield SeriesGauge("judgestream_consumer_lag_records", labels, state.lag_records)
-        yield SeriesGauge("judgestream_consumer_finished_records", labels, state.finished)
+            yield SeriesGauge("consumer_lag_records", labels, state.lag_records)
+        yield SeriesGauge("consumer_finished_records", labels, state.finished)
         age = 0.0 if oldest is None else max(now - oldest, 0.0)
-        yield SeriesGauge("judgestream_oldest_unfinished_seconds", labels, age)
+        yield SeriesGauge("oldest_unfinished_seconds", labels, age)
 
 
 class AtScrape:
     """A collector of values that are read at each scrape."""
 
-    def __init__(self, values: Callable[[], Iterable[SeriesGauge]]) -> None:
-        self._values = values
+    def __init__(self, prefix: str, values: Callable[[], Iterable[SeriesGauge]]) -> None:
+        self._prefix, self._values = prefix, values
 
     def collect(self) -> Iterable[MetricFamily]:
         found: dict[str, Any] = {}
         for name, labels, value in self._values():
             if name not in found:
-                spec = _SPECS[name]
+                spec = _SPECS[f"{self._prefix}_{name}"]
                 made = CounterMetricFamily if spec.type == "counter" else GaugeMetricFamily
-                found[name] = made(name, spec.help, labels=spec.labels)
+                found[name] = made(spec.name, spec.help, labels=spec.labels)
             found[name].add_metric([harmless(one) for one in labels], value)
         return found.values()
 

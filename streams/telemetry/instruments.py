@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from schemas import Failed, Scored, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
-from streams.telemetry.exposition import AtScrape, PartitionState, SeriesGauge, partition_values
-from streams.telemetry.labels import BoundedLabels, harmless, label_names
+from streams.telemetry.exposition import AtScrape, SeriesGauge
+from streams.telemetry.labels import MAX_VALUES, BoundedLabels, harmless, label_names
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _READ: Final = ("monitor", "people", "release", "events", "consumer", "oldest")
@@ -27,16 +27,15 @@ class Metrics:
         registry: CollectorRegistry,
         *,
         labels: Sequence[str] = (),
-        max_label_values: int = 20,
         objectives: Mapping[str, ObjectiveSettings] | None = None,
     ) -> None:
         self.registry = registry
         self._label_names = label_names(labels)
-        self._labels = BoundedLabels(tuple(self._label_names), max_label_values, forget=self._forget)
+        self._labels = BoundedLabels(tuple(self._label_names), MAX_VALUES, forget=self._forget)
         self._ranges: dict[str, tuple[float, float]] = {}
         self._events: Tally[tuple[str, str]] = Tally()  # in plain integers, so that a skip costs one addition
         self._skips: list[Callable[[], Mapping[str, int]]] = []
-        registry.register(AtScrape(self._event_values))
+        self.watch_series("judgestream", self._event_values)
         self._families: dict[str, Any] = {}
         self._children: dict[tuple[str, ...], Any] = {}
         for spec in CATALOGUE:
@@ -56,7 +55,7 @@ class Metrics:
 
     def _event_values(self) -> Iterator[SeriesGauge]:
         for labels, count in sorted(self.event_counts().items()):
-            yield SeriesGauge("judgestream_events_total", labels, count)
+            yield SeriesGauge("events_total", labels, count)
 
     def _child(self, name: str, *values: str) -> Any:
         key = (name, *values)
@@ -101,21 +100,8 @@ class Metrics:
                 counts["skipped", reason] += skipped
         return counts
 
-    def count_move(self, topic: str, why: str, lost: int) -> None:
-        """Count a partition that resumed at another offset, and the unread offsets in between."""
-        self._child("judgestream_offset_moves_total", topic, why).inc()
-        self._child("judgestream_lost_records_total", topic).inc(lost)
-
-    def watch_partitions(
-        self, partitions: Callable[[], Iterable[PartitionState]], now: Callable[[], float]
-    ) -> None:
-        """Expose lag and age of the assigned partitions; `now` is in seconds since the epoch."""
-        self.registry.register(AtScrape(lambda: partition_values(partitions(), now())))
-
     def watch_series(self, prefix: str, gauges: Callable[[], Iterable[SeriesGauge]]) -> None:
-        self.registry.register(
-            AtScrape(lambda: (one._replace(name=f"{prefix}_{one.name}") for one in gauges()))
-        )
+        self.registry.register(AtScrape(prefix, gauges))
 
     def set_range(self, metric: str, lowest: float, highest: float) -> None:
         self._ranges[metric] = (lowest, highest)

@@ -214,16 +214,9 @@ def _tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> 
 
 def _add_monitor(worker: Worker) -> None:
     settings, topics = worker.settings, worker.settings.topics
-    reader, explorer = TopicReader(settings.kafka, worker.env), settings.store.explorer_url
-    anchors = KnownAnchors()
+    reader, anchors = TopicReader(settings.kafka, worker.env), KnownAnchors()
     monitors = worker.monitors = PartitionMonitors(
-        monitor_config(
-            settings.monitor,
-            worker.judged_by,
-            settings.metrics,
-            explorer_url=explorer,
-            suspects=worker.rates is not None,
-        ),
+        monitor_config(settings, worker.judged_by, suspects=worker.rates is not None),
         worker.output,
         reader,
         topics,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -67,16 +66,7 @@ async def run_worker(
     """
     finish = stop_seconds(settings) if finish_seconds is None else finish_seconds
     worker = Worker(settings, agents=agents, registry=registry, chat=chat, env=env)
-    auth, tls = open_access(settings.telemetry, worker.env)
-    port = await serve(
-        settings.telemetry,
-        registry=worker.metrics.registry,
-        health=worker.health,
-        status=worker.status.values,
-        auth=auth,
-        tls=tls,
-        explorer=worker.explorer(),
-    )
+    port = await serve(worker, *open_access(settings.telemetry, worker.env))
     try:
         _tell_start(settings, worker.group_id, worker.agents)
         # Report invalid settings before waiting for the broker.
@@ -91,7 +81,13 @@ async def run_worker(
             return
         beside = [asyncio.create_task(run()) for run in worker.beside]
         running = Running(port.url, worker.group_id, worker.agents, worker.status.values)
-        ready = partial(_tell_ready, running, on_ready)
+
+        def ready() -> None:
+            group = {"group_id": running.group_id} if running.agents != ("store",) else {}
+            _log.info("reading", **group, agents=running.agents, url=running.url)
+            if on_ready is not None:
+                on_ready(running)
+
         try:
             if worker.agents == ("store",):  # reads without a consumer group or the application
                 ready()
@@ -126,13 +122,6 @@ def _tell_start(settings: Settings, group_id: str, agents: Sequence[AgentName]) 
         rules={rule.name: rule.rate for rule in settings.sampling.rules},
         metrics={name: metric.rate for name, metric in settings.metrics.items()},
     )
-
-
-def _tell_ready(running: Running, on_ready: Callable[[Running], None] | None) -> None:
-    group = {"group_id": running.group_id} if running.agents != ("store",) else {}
-    _log.info("reading", **group, agents=running.agents, url=running.url)
-    if on_ready is not None:
-        on_ready(running)
 
 
 async def _serve(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 import structlog
@@ -16,12 +16,12 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from judge.text.printable import NO_DESCRIPTORS
-from streams.settings.outputs import TelemetrySettings
 from streams.telemetry.exposition import content_type, expose
 from streams.web.port import BasicAuth, Port, add_assets, json_response
 
 if TYPE_CHECKING:
     from streams.store.views.explorer import Explorer
+    from streams.worker.status import Status
     from streams.worker.worker import Worker
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -124,17 +124,9 @@ class Health:
         return f"the broker is unavailable: the group coordinator has not answered for {quiet:.0f} s"
 
 
-async def serve(
-    telemetry: TelemetrySettings,
-    *,
-    registry: CollectorRegistry,
-    health: Health,
-    status: Callable[[], Mapping[str, Any]],
-    auth: BasicAuth | None = None,
-    tls: ssl.SSLContext | None = None,
-    explorer: Explorer | None = None,
-) -> Port:
+async def serve(worker: Worker, auth: BasicAuth | None = None, tls: ssl.SSLContext | None = None) -> Port:
     """Serve one worker's state, read-only: every method but GET and HEAD is rejected."""
+    telemetry, explorer = worker.settings.telemetry, worker.explorer()
     port = Port(
         setting="telemetry.port",
         host=telemetry.host,
@@ -144,10 +136,11 @@ async def serve(
         far_paths={"/metrics"} if telemetry.page == "loopback" else None,
     )
     app = port.application()
-    app.router.add_get("/metrics", partial(_metrics, registry, set()))
-    app.router.add_get("/healthz", partial(_report, health.alive))
-    app.router.add_get("/readyz", partial(_report, health.ready))
-    app.router.add_get("/status.json", partial(_status_json, status, explorer if port.guarded else None))
+    app.router.add_get("/metrics", partial(_metrics, worker.metrics.registry, set()))
+    app.router.add_get("/healthz", partial(_report, worker.health.alive))
+    app.router.add_get("/readyz", partial(_report, worker.health.ready))
+    told = explorer if port.guarded else None
+    app.router.add_get("/status.json", partial(_status_json, worker.status, told))
     add_assets(app, "streams.worker.assets", _ASSETS)
     if explorer is not None:
         # The page shows only ids and reasons; the explorer shows complete answers of customers.
@@ -169,10 +162,8 @@ async def _metrics(
     return web.Response(body=expose(registry, kind, shown), headers={"Content-Type": kind, "Vary": "Accept"})
 
 
-async def _status_json(
-    status: Callable[[], Mapping[str, Any]], explorer: Explorer | None, _: web.Request
-) -> web.Response:
-    shown = dict(status())
+async def _status_json(status: Status, explorer: Explorer | None, _: web.Request) -> web.Response:
+    shown = status.values()
     if explorer is not None and shown.get("verdicts"):
         known = await explorer.lines([one["result_id"] for one in shown["verdicts"]])
         shown["verdicts"] = [one | known.get(one["result_id"], {}) for one in shown["verdicts"]]

@@ -38,7 +38,7 @@ from streams.monitoring.monitor import MonitorSnapshot
 from streams.monitoring.partitions import PartitionMonitors
 from streams.settings.judge import SAMPLING_BUDGET
 from streams.settings.tree import Settings
-from streams.telemetry.exposition import PartitionState
+from streams.telemetry.exposition import PartitionState, partition_values
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.logs import settings_masker
 from streams.worker.server import Health
@@ -114,7 +114,7 @@ class Worker:
         self.health = Health(self)
         self.status = Status(self)
         self.beside.append(self.status.remember)
-        self.metrics.watch_partitions(self.partitions, time.time)
+        self.metrics.watch_series("judgestream", lambda: partition_values(self.partitions(), time.time()))
 
     def _rates(self) -> Rates | None:
         limit = self.settings.sampling_limit
@@ -161,7 +161,8 @@ class Worker:
             self.metrics.count_event("undecodable", problem.reason, count=problem.records)
 
     def _note_move(self, move: Move) -> None:
-        self.metrics.count_move(move.topic, move.why, move.lost)
+        self.metrics.count("judgestream_offset_moves_total", move.topic, move.why)
+        self.metrics.count("judgestream_lost_records_total", move.topic, by=move.lost)
         _log.error(
             "retention removed records before they were read"
             if move.why == "retention"

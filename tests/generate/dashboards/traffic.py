@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from schemas import Correction, Failed, JudgeCall, Result, Scored, Suspicion, Usage
 from streams.settings.outputs import ObjectiveSettings
-from streams.telemetry.exposition import PartitionState, SeriesGauge
+from streams.telemetry.exposition import PartitionState, SeriesGauge, partition_values
 from streams.telemetry.instruments import Metrics
 from tests.streams.results import failed, scored, unscored
 
@@ -62,7 +62,9 @@ class _Worker:
         self._random = Random(seed)
         self._fingerprint = fingerprint
         self._minute = 0
-        self.metrics.watch_partitions(self._partitions, lambda: 60.0 * self._minute)
+        self.metrics.watch_series(
+            "judgestream", lambda: partition_values(self._partitions(), 60.0 * self._minute)
+        )
         self.metrics.set("judgestream_worker_info", "judge", "1.0.0", to=1)
         self.metrics.set("judgestream_judge_timeout_seconds", to=30)
         self.metrics.set_range("coverage", 0, 5)
@@ -90,7 +92,8 @@ class _Worker:
         ):
             metrics.count_event(outcome, reason)  # type: ignore[arg-type]  # the four literals
         metrics.count("judgestream_dead_letters_total", "undecodable")
-        metrics.count_move("judge.tasks.relevance", "retention", 3)
+        metrics.count("judgestream_offset_moves_total", "judge.tasks.relevance", "retention")
+        metrics.count("judgestream_lost_records_total", "judge.tasks.relevance", by=3)
         metrics.count("judgestream_joins_closed_total", "trace", "root")
         metrics.count("judgestream_traces_without_content_total", "openai")
         metrics.count("judgestream_sink_verdicts_total", "langfuse", "written", by=3)

@@ -281,5 +281,5 @@ def test_tasks_that_wait_are_bounded_and_no_lag_within_their_time() -> None:
     assert state.beyond(0.0, 5000) is state
     for now, lag, age in ((1500, None, 0), (2100, 9, 100)):
         found = {one.name: one.value for one in partition_values([state.beyond(1000, now)], now)}
-        assert found.get("judgestream_consumer_lag_records") == lag
-        assert found["judgestream_oldest_unfinished_seconds"] == age
+        assert found.get("consumer_lag_records") == lag
+        assert found["oldest_unfinished_seconds"] == age

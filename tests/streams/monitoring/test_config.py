@@ -14,9 +14,16 @@ from streams.monitoring.config import Measure, MonitorConfig, mean_of, monitor_c
 from streams.monitoring.monitor import Monitor
 from streams.settings.metrics import MetricSettings
 from streams.settings.outputs import MonitorSettings
+from streams.settings.tree import Settings
 from tests.streams.results import scored
 
 METRICS = {name: build_metric(name) for name in ("relevance", "refusal")}
+
+
+def settings_of(monitor: dict[str, Any]) -> Settings:
+    return Settings().model_copy(update={"monitor": MonitorSettings.model_validate(monitor)})
+
+
 _PACK = b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "user", "content": "{answer}"}]}'
 
 
@@ -38,11 +45,11 @@ _PACK = b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "use
 def test_settings_that_do_not_fit_the_metrics_are_refused(settings: dict[str, Any], said: str) -> None:
     own = build_metric("own", pack=parse_pack(_PACK, dialect="yaml", origin="p"))
     with pytest.raises(SettingsError, match="monitor.*" + re.escape(said)):
-        monitor_config(MonitorSettings.model_validate(settings), METRICS | {"own": own})
+        monitor_config(settings_of(settings), METRICS | {"own": own})
 
 
 def test_more_refusals_are_called() -> None:
-    settings = MonitorSettings.model_validate({"labels": [], "shares": {"refusal": {"refused": "up"}}})
+    settings = settings_of({"labels": [], "shares": {"refusal": {"refused": "up"}}})
     monitor = Monitor(monitor_config(settings, METRICS))
     shares = []
     for number in range(600):
@@ -69,7 +76,8 @@ def test_a_rise_of_latency_is_for_the_worse() -> None:
         "rambling": MetricSettings.model_validate({"code": {"length": {"worse": "up"}}}),
     }
     metrics = {name: metric_of(name, settings) for name, settings in named.items()}
-    config = monitor_config(MonitorSettings(labels=("app",)), metrics, named)
+    settings = settings_of({"labels": ["app"]}).model_copy(update={"metrics": named})
+    config = monitor_config(settings, metrics)
     latency = config.measures("latency")
     assert [(one.name, one.worse) for one in latency] == [("mean", "up"), ("mix", "up")]
     assert latency[0].min_change == pytest.approx(1.2)

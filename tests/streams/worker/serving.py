@@ -7,7 +7,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
-from streams.settings.outputs import TelemetrySettings
 from streams.settings.tree import Settings
 from streams.worker.server import Health, serve
 
@@ -33,13 +32,14 @@ async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
     given = {name: access.pop(name) for name in ("port", "page") if name in access}
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry)
-    port = await serve(
-        TelemetrySettings.model_validate({"host": host, "port": 0, **given}),
-        registry=registry,
-        health=Health(idle_worker()),
-        status=lambda: {"a": 1},
-        **access,
+    worker = idle_worker(
+        settings=Settings.model_validate({"telemetry": {"host": host, "port": 0, **given}}),
+        metrics=SimpleNamespace(registry=registry),
+        status=SimpleNamespace(values=lambda: {"a": 1}),
+        explorer=lambda: None,
     )
+    worker.health = Health(worker)
+    port = await serve(worker, **access)
     try:
         yield port.url
     finally:
