@@ -13,7 +13,7 @@ from schemas import Failed, Scored, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
 from streams.telemetry.exposition import AtScrape, SeriesGauge
-from streams.telemetry.labels import MAX_VALUES, BoundedLabels, harmless, label_names
+from streams.telemetry.labels import BoundedLabels, harmless, label_names
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _READ: Final = ("monitor", "people", "release", "events", "consumer", "oldest")
@@ -27,11 +27,12 @@ class Metrics:
         registry: CollectorRegistry,
         *,
         labels: Sequence[str] = (),
+        max_label_values: int = 20,
         objectives: Mapping[str, ObjectiveSettings] | None = None,
     ) -> None:
         self.registry = registry
         self._label_names = label_names(labels)
-        self._labels = BoundedLabels(tuple(self._label_names), MAX_VALUES, forget=self._forget)
+        self._labels = BoundedLabels(tuple(self._label_names), max_label_values, forget=self._forget)
         self._ranges: dict[str, tuple[float, float]] = {}
         self._events: Tally[tuple[str, str]] = Tally()  # in plain integers, so that a skip costs one addition
         self._skips: list[Callable[[], Mapping[str, int]]] = []

@@ -12,7 +12,6 @@ from typing import Final
 from streams.telemetry.catalogue import CATALOGUE, LABELS
 
 OTHER: Final = "other"
-MAX_VALUES: Final = 20
 MAX_COMBINATIONS: Final = 1_000
 """Maximum combinations of event labels, because even bounded values multiply."""
 

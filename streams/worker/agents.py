@@ -277,9 +277,12 @@ def _add_sinks(worker: Worker) -> None:
 
 def _add_store(worker: Worker) -> None:
     from streams.store.agent import StoreAgent  # noqa: PLC0415 - as above
+    from streams.store.views.explorer import Explorer  # noqa: PLC0415 - as above
 
     store = worker.store = StoreAgent(worker.settings)
+    explorer = worker.explorer = Explorer(worker.settings)
     worker.beside.append(store.run)
+    worker.metrics.watch_series("judgestream_release", explorer.gauges)
     worker.metrics.watch_series("judgestream_people", lambda: _people_gauges(store))
 
 

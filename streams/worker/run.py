@@ -66,11 +66,12 @@ async def run_worker(
     """
     finish = stop_seconds(settings) if finish_seconds is None else finish_seconds
     worker = Worker(settings, agents=agents, registry=registry, chat=chat, env=env)
-    port = await serve(worker, *open_access(settings.telemetry, worker.env))
     try:
         _tell_start(settings, worker.group_id, worker.agents)
         # Report invalid settings before waiting for the broker.
         add_agents(worker)
+        port = await serve(worker, *open_access(settings.telemetry, worker.env))
+        worker.closing.append(port.stop)
         topics_ready = ensure_topics(
             settings.kafka,
             plan_topics(settings, worker.agents),
@@ -101,7 +102,6 @@ async def run_worker(
             await asyncio.gather(*beside, return_exceptions=True)
     finally:
         await worker.close()
-        await port.stop()
 
 
 def _tell_start(settings: Settings, group_id: str, agents: Sequence[AgentName]) -> None:

@@ -126,7 +126,7 @@ class Health:
 
 async def serve(worker: Worker, auth: BasicAuth | None = None, tls: ssl.SSLContext | None = None) -> Port:
     """Serve one worker's state, read-only: every method but GET and HEAD is rejected."""
-    telemetry, explorer = worker.settings.telemetry, worker.explorer()
+    telemetry, explorer = worker.settings.telemetry, worker.explorer
     port = Port(
         setting="telemetry.port",
         host=telemetry.host,

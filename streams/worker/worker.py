@@ -110,6 +110,7 @@ class Worker:
         self.leasing: Leasing | None = None
         """Shares the budget with the other workers."""
         self.store: StoreAgent | None = None
+        self.explorer: Explorer | None = None
         self.citations = CitationWatch(with_option("citation_pattern"))
         self.health = Health(self)
         self.status = Status(self)
@@ -175,15 +176,6 @@ class Worker:
         )
 
     # State
-
-    def explorer(self) -> Explorer | None:
-        if "store" not in self.agents:
-            return None
-        from streams.store.views.explorer import Explorer  # noqa: PLC0415 - few workers have it
-
-        explorer = Explorer(self.settings)
-        self.metrics.watch_series("judgestream_release", explorer.gauges)
-        return explorer
 
     def consumer(self) -> Consumer | None:
         consumer: Consumer | None = self.app._consumer  # noqa: SLF001 - the property would create one

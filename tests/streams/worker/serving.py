@@ -36,7 +36,7 @@ async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
         settings=Settings.model_validate({"telemetry": {"host": host, "port": 0, **given}}),
         metrics=SimpleNamespace(registry=registry),
         status=SimpleNamespace(values=lambda: {"a": 1}),
-        explorer=lambda: None,
+        explorer=None,
     )
     worker.health = Health(worker)
     port = await serve(worker, **access)
