@@ -80,11 +80,6 @@ class Enrolment:
         anchors = list(self.anchors.values())
         return anchors[(number - 1) % len(anchors)].task, f"{self.name}{number}"
 
-    def anchor_of(self, result: Result) -> Anchor | None:
-        """Return the anchor of which this is a new judgement; None if of none, or of an earlier enrolment."""
-        is_ours = (result.replay_id or "").startswith(self.name)
-        return self.anchors.get(anchor_id(result)) if is_ours else None
-
 
 def anchor_id(answer: Result | JudgeTask) -> str:
     """Return the id of an answer's anchor: that of its live result."""

@@ -67,7 +67,7 @@ class Difference:
 
 def difference_of(sums: WeightedSums) -> Difference | None:
     """Return a mean with its variance; None of too few answers."""
-    mean, variance = sums.mean, sums.cautious_variance
+    mean, variance = sums.mean, sums.cautious_variance()
     if sums.count < FEWEST or mean is None or variance is None:
         return None
     return Difference(mean, variance, sums.count)
@@ -266,9 +266,8 @@ _WORDS: Final[Mapping[Verdict, str]] = {
 
 
 def _text(said: Verdict, judge: Difference | None, product: Difference | None, measure: Measure) -> str:
-    missing = [name for name, one in (("old answers", judge), ("live answers", product)) if one is None]
     if judge is None or product is None:
-        few = f"fewer than {FEWEST} {missing[0]} were judged"
+        few = f"fewer than {FEWEST} {'old' if judge is None else 'live'} answers were judged"
         rest = "" if judge is None else f"; the judge {told(judge, measure).removeprefix('it ')}"
         return f"{_WORDS[said]}{rest}; of the product nothing is known: {few}"
     word = _WORDS[said]

@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 from judge.text.printable import printable
 from schemas import ANCHOR, Alert, JudgeTask, Result, Scored, is_rejudged
-from streams.monitoring.anchors import AnchorWatch, Enrolment
+from streams.monitoring.anchors import AnchorWatch, Enrolment, anchor_id
 from streams.monitoring.config import MEAN, MIX, MonitorConfig, SeriesRules
 from streams.monitoring.series import Labels, Series, SeriesKey
 from streams.monitoring.two_phase import is_first, views
@@ -167,8 +167,10 @@ class Monitor:
     def _add_anchor(self, series: Series, result: Result, now: datetime) -> None:
         """Add a new judgement of an anchor, unless it is by a fallback, or of an earlier enrolment."""
         metric, enrolment = result.metric, self._enrolment(series.key)
-        anchor = None if enrolment is None else enrolment.anchor_of(result)
-        if series.anchors is None or enrolment is None or anchor is None:
+        if series.anchors is None or enrolment is None:
+            return
+        anchor = enrolment.anchors.get(anchor_id(result))
+        if anchor is None or not (result.replay_id or "").startswith(enrolment.name):
             return
         if self.remember(result.result_id) and isinstance(result, Scored):
             series.anchors.configure(enrolment, self._config.measures(metric)[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -36,7 +36,10 @@ class Metrics:
         self._ranges: dict[str, tuple[float, float]] = {}
         self._events: Tally[tuple[str, str]] = Tally()  # in plain integers, so that a skip costs one addition
         self._skips: list[Callable[[], Mapping[str, int]]] = []
-        self.watch_series("judgestream", self._event_values)
+        self.watch_series(
+            "judgestream",
+            lambda: (SeriesGauge("events_total", *one) for one in sorted(self.event_counts().items())),
+        )
         self._families: dict[str, Any] = {}
         self._children: dict[tuple[str, ...], Any] = {}
         for spec in CATALOGUE:
@@ -53,10 +56,6 @@ class Metrics:
             return Histogram(spec.name, spec.help, labels, registry=self.registry, buckets=spec.buckets)
         made = Counter if spec.type == "counter" else Gauge
         return made(spec.name, spec.help, labels, registry=self.registry)
-
-    def _event_values(self) -> Iterator[SeriesGauge]:
-        for labels, count in sorted(self.event_counts().items()):
-            yield SeriesGauge("events_total", labels, count)
 
     def _child(self, name: str, *values: str) -> Any:
         key = (name, *values)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import structlog
@@ -37,14 +37,11 @@ from streams.monitoring.config import monitor_config
 from streams.monitoring.monitor import gauges_of
 from streams.monitoring.observations import KnownAnchors, forward
 from streams.monitoring.partitions import PartitionMonitors
-from streams.settings.judge import EndpointSettings, JudgeSettings
+from streams.settings.judge import EndpointSettings
 from streams.settings.metrics import Unit
 from streams.store.views.incidents import Folding
 from streams.telemetry.exposition import SeriesGauge
 from streams.worker.worker import Worker
-
-if TYPE_CHECKING:
-    from streams.store.agent import StoreAgent
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -143,7 +140,12 @@ def _add_judge(worker: Worker) -> None:
     if given is None:
         endpoints = judge_endpoints(settings.judge, worker.env, settings.metrics)
         check_prices(settings.judge, endpoints, settings.sampling_limit)
-        _tell_judge(settings.judge, endpoints)
+        _log.info(
+            "judge",
+            endpoints=[f"{one.name}: {one.model} at {_host(one)}" for one in endpoints],
+            max_in_flight=settings.judge.max_in_flight,
+            timeout_seconds=settings.judge.timeout_seconds,
+        )
     prices = build_prices(endpoints)
     watch = JudgeWatch(worker.metrics, prices, worker.spending.book)
     pool = open_pool(settings.judge, endpoints, chat=given, prices=prices, observer=watch)
@@ -199,17 +201,9 @@ def _count_verdict(rates: Rates, metrics: Mapping[str, Metric], result: Result) 
     rates.judged(result.sampling.stratum, result.metric, score, result.cost_usd)
 
 
-def _tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
-    """Log the endpoints in order of preference. Only hosts are logged: the query of a URL may hold a key."""
-    _log.info(
-        "judge",
-        endpoints=[
-            f"{one.name}: {one.model} at {urlsplit(one.base_url).netloc.rpartition('@')[2]}"
-            for one in endpoints
-        ],
-        max_in_flight=judge.max_in_flight,
-        timeout_seconds=judge.timeout_seconds,
-    )
+def _host(endpoint: EndpointSettings) -> str:
+    """Return what is logged of a URL, whose query and user may hold a key."""
+    return urlsplit(endpoint.base_url).netloc.rpartition("@")[2]
 
 
 def _add_monitor(worker: Worker) -> None:
@@ -283,13 +277,14 @@ def _add_store(worker: Worker) -> None:
     explorer = worker.explorer = Explorer(worker.settings)
     worker.beside.append(store.run)
     worker.metrics.watch_series("judgestream_release", explorer.gauges)
-    worker.metrics.watch_series("judgestream_people", lambda: _people_gauges(store))
-
-
-def _people_gauges(store: StoreAgent) -> Iterator[SeriesGauge]:
-    for metric, fingerprint, found in store.people:
-        for name in ("mean", "low", "high", "judge"):
-            yield SeriesGauge(name, (metric, fingerprint), getattr(found, name))
+    worker.metrics.watch_series(
+        "judgestream_people",
+        lambda: [
+            SeriesGauge(name, (metric, fingerprint), getattr(found, name))
+            for metric, fingerprint, found in store.people
+            for name in ("mean", "low", "high", "judge")
+        ],
+    )
 
 
 _ADD: Final[Mapping[AgentName, Callable[[Worker], None]]] = {

@@ -162,7 +162,11 @@ async def _close(worker: Worker, starting: asyncio.Task[Any], reason: str, finis
         consumer.stop_flow()
         worker.app.flow_control.suspend()
         worker.app.flow_control.clear()
-    worker.begin_nothing()
+    # Take no further records, and send no judge call for a verdict that has not started.
+    for pipeline in worker.pipelines:
+        pipeline.close()
+    if worker.pool is not None:
+        worker.pool.drain(close=True)
     await worker.finish(finish_seconds)
     released = sum(one.released for one in worker.pipelines)
     starting.cancel()

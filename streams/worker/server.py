@@ -104,11 +104,6 @@ class Health:
             if one.is_unwell:
                 what = f"fails {one.failed_share:.0%} of its events at the first try"
                 yield f"judge endpoint {one.name} {what}; one of its replicas may be broken"
-        yield from self.about_models()
-
-    def about_models(self) -> Iterator[str]:
-        """Yield a note on each judge that answers with another model's name than a day before."""
-        for one in self._worker.endpoints:
             changed_at = one.model_changed_at
             if changed_at is not None and datetime.now(UTC) - changed_at < TOLD_FOR:
                 what = f"{one.model} answers instead of {one.earlier_model} since {changed_at:%F %H:%M} UTC"

@@ -57,14 +57,6 @@ class Point:
     lines: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
 
 
-def _lines_of(snapshot: MonitorSnapshot) -> dict[str, tuple[float, float, float]]:
-    whole = [(one.key, recent) for one in snapshot.series if not one.key.labels and (recent := one.recent)]
-    return {
-        f"{key.metric} {key.fingerprint}": (round(one.mean, 4), round(one.low, 4), round(one.high, 4))
-        for key, one in whole[:MAX_LINES]
-    }
-
-
 class History:
     """Points at equal intervals. When full, the interval doubles, up to a limit; then the oldest goes."""
 
@@ -147,7 +139,12 @@ class Status:
     async def remember(self) -> None:
         while True:
             lag = sum(state.lag_records or 0 for state in self._worker.partitions())
-            lines = _lines_of(self._worker.snapshot())
+            series = self._worker.snapshot().series
+            whole = [(one.key, recent) for one in series if not one.key.labels and (recent := one.recent)]
+            lines = {
+                f"{key.metric} {key.fingerprint}": (round(one.mean, 4), round(one.low, 4), round(one.high, 4))
+                for key, one in whole[:MAX_LINES]
+            }
             self._history.add(Point(at=time.time(), events=self._events(), lag=lag, lines=lines))
             await asyncio.sleep(self._history.step_seconds)
 

@@ -228,13 +228,6 @@ class Worker:
 
     # The end
 
-    def begin_nothing(self) -> None:
-        """Take no further records, and send no judge call for a verdict that has not started."""
-        for pipeline in self.pipelines:
-            pipeline.close()
-        if self.pool is not None:
-            self.pool.drain(close=True)
-
     async def finish(self, timeout_seconds: float) -> None:
         bound = timeout_seconds if self.judge_trouble is None else min(timeout_seconds, HOPELESS_SECONDS)
         self.spending.drain()

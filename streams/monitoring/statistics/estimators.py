@@ -127,15 +127,13 @@ class WeightedSums:
         their spread badly; below an effective sample size of 3 the whole scale. None without scores.
         Coverage: `python -m benchmarks monitor`.
         """
-        mean = self.mean
+        mean, n, scale = self.mean, self.effective_count, highest - lowest
         if mean is None:
             return None
-        n = self.effective_count
-        if n < FEWEST_EFFECTIVE:
+        variance = self.cautious_variance(scale)
+        if variance is None:
             return float(lowest), float(highest)
-        scale = highest - lowest
         y = min(max((mean - lowest) / scale, 0.0), 1.0)
-        variance = self._cautious_variance(scale)
         alike = max(y * (1 - y), min(IMAGINED_SQUARE / n, 0.25)) / variance
         doubt = DOUBT_COUNT / (n + DOUBT_COUNT)
         g = student_quantile(0.5 + confidence / 2, n - 1) ** 2 * ((1 - doubt) / alike + doubt / n)
@@ -144,13 +142,11 @@ class WeightedSums:
         low, high = max(min(middle - reach, y), 0.0), min(max(middle + reach, y), 1.0)
         return lowest + scale * low, lowest + scale * high
 
-    @property
-    def cautious_variance(self) -> float | None:
-        """Variance V (`interval`) of the mean of scores on [0, 1]; None below 3 effective ones."""
-        return None if self.effective_count < FEWEST_EFFECTIVE else self._cautious_variance(1.0)
-
-    def _cautious_variance(self, scale: float) -> float:
+    def cautious_variance(self, scale: float = 1.0) -> float | None:
+        """Variance V (`interval`) of the mean of scores on a scale of this width; None below 3 effective."""
         n = self.effective_count
+        if n < FEWEST_EFFECTIVE:
+            return None
         seen = self.squared_residuals() / (scale * self.weight) ** 2
         return (seen + IMAGINED_SQUARE / (n * n)) * n / (n - 1)
 

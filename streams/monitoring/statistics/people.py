@@ -76,17 +76,16 @@ class PeopleMean:
         """Half of the interval from the labels alone."""
         return self.half_after(0, alone=True)
 
-    def more_for(self, half: float) -> int | None:
+    def more_for(self, half: float, *, alone: bool = False) -> int | None:
         """Return how many more labels make half of the interval this wide; None if none do."""
-        found = bisect_left(_MORE, True, key=lambda more: self.half_after(more) <= half)  # noqa: FBT003
+        found = bisect_left(_MORE, True, key=lambda more: self.half_after(more, alone=alone) <= half)  # noqa: FBT003
         return found if found < len(_MORE) else None
 
     @property
     def saved(self) -> int:
         """The labels that labels alone would need more, for the same interval."""
-        enough = self.half * (1 + 1e-9)
-        found = bisect_left(_MORE, True, key=lambda more: self.half_after(more, alone=True) <= enough)  # noqa: FBT003
-        return min(found, MOST_MORE)
+        found = self.more_for(self.half * (1 + 1e-9), alone=True)
+        return MOST_MORE if found is None else found
 
 
 def _half(spread: float, floor: float, imagined: float, n: float, m: float) -> float:

@@ -73,14 +73,9 @@ def expected_of(strata: Mapping[str, Stratum | WeightedSums], part: float) -> Ex
 
 
 def estimate_strata(
-    window: Mapping[str, WeightedSums],
-    expected: Expected,
-    *,
-    lowest: float,
-    highest: float,
-    confidence: float = 0.95,
+    window: Mapping[str, WeightedSums], expected: Expected, *, lowest: float, highest: float
 ) -> tuple[float, float, float] | None:
-    """Return the mean of the population with the ends of its interval; None without scores.
+    """Return the mean of the population with the ends of its 95% interval; None without scores.
 
     With h a stratum, n_h its effective judged answers, w_h their typical weight and E_h its expected answers:
 
@@ -102,13 +97,13 @@ def estimate_strata(
         usual, mean, typical = expected.get(name, (0.0, 0.0, 1.0))
         if n > 0:
             mean, typical = sums.mean or 0.0, sums.weight_square / sums.weight
-        ends = sums.interval(lowest=lowest, highest=highest, confidence=confidence) or (lowest, highest)
+        ends = sums.interval(lowest=lowest, highest=highest) or (lowest, highest)
         size = (n + SHARE_COUNT) / (1 / typical + SHARE_COUNT / usual) if usual > 0 else sums.weight
         parts.append((size, n, mean, ends))
     total = sum(size for size, *_ in parts)
     first = parts[0][2]  # so that one stratum has its own mean, to the last digit
     mean = first + sum(size * (own - first) for size, _, own, _ in parts) / total
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    z = NormalDist().inv_cdf(0.975)
     shares = sum((z * size * (own - mean)) ** 2 / (n + SHARE_COUNT) for size, n, own, _ in parts)
     down = sqrt(shares + sum((size * (own - ends[0])) ** 2 for size, _, own, ends in parts)) / total
     up = sqrt(shares + sum((size * (ends[1] - own)) ** 2 for size, _, own, ends in parts)) / total
