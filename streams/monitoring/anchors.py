@@ -118,10 +118,11 @@ class AnchorWatch:
     error: float = 0.0
     width: float = 1.0
     tests: dict[Shift, Watch] = field(default_factory=dict)
-    history: deque[Sample] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    history: deque[Sample] = field(default_factory=deque)
 
     def configure(self, enrolment: Enrolment, mean: Measure) -> None:
         """Continue with these anchors; a stricter judge moves the mean to the worse."""
+        self.history = deque(self.history, maxlen=REMEMBERED)
         scores: list[Sequence[float]] = [one.scores for one in enrolment.anchors.values()]
         mirrored = [[-one for one in some] for some in scores]
         width = self.width = mean.width

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from math import inf, isfinite
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.metrics_core import Metric as MetricFamily
@@ -95,7 +95,7 @@ class Status:
         self._started_at = time.monotonic()
 
     def values(self) -> dict[str, Any]:
-        worker, spending = self._worker, self._worker.spending
+        worker, budget = self._worker, self._worker.spending
         partitions, ready = worker.partitions(), worker.health.ready()
         lag: Counter[str] = Counter()
         for state in partitions:
@@ -116,15 +116,12 @@ class Status:
             **totals_of(worker.metrics.registry.collect()),
             "judge": {
                 "trouble": worker.judge_trouble,
-                "deferred": spending.deferring,
+                "deferred": budget.deferring,
                 "endpoints": [asdict(one) for one in worker.endpoints],
+                # JSON has null for infinity.
                 "budget": [
-                    {
-                        "cap": cap,
-                        "spent": spending.spent_ratio(cap),
-                        "left_seconds": _finite(spending.left_seconds(cap)),
-                    }
-                    for cap in spending.caps
+                    {"cap": cap, "spent": budget.spent_ratio(cap), "left_seconds": budget.left_seconds(cap)}
+                    for cap in budget.caps
                 ],
                 "rates": {} if worker.rates is None else {n: worker.rates.rate(n) for n in worker.rates.most},
             },
@@ -177,17 +174,13 @@ def _series(one: Series, now: datetime) -> dict[str, Any]:
         "recent": None if recent is None else recent.mean,
         "recent_low": None if recent is None else recent.low,
         "recent_high": None if recent is None else recent.high,
-        "expected_answers": _finite(one.mean.expected_answers),
-        "expected_days": _finite(one.expected_days),
+        "expected_answers": one.mean.expected_answers,
+        "expected_days": one.expected_days,
         **{status: one.statuses[status] for status in ("scored", "unscored", "failed")},
         "mean": None if window is None else window.mean,
         "low": None if window is None else window.low,
         "high": None if window is None else window.high,
     }
-
-
-def _finite(number: float | None) -> float | None:
-    return number if number is not None and isfinite(number) else None
 
 
 def _alert(one: Alert) -> dict[str, Any]:

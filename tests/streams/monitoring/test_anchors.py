@@ -10,10 +10,19 @@ from statistics import median
 from typing import Literal
 
 import pytest
+from pydantic import TypeAdapter
 
 from benchmarks import anchors as simulation
 from schemas import Alert, Anchor, Evaluator, FirstPhase, Scored
-from streams.monitoring.anchors import EVERY, AnchorWatch, Enrolment, anchor_id, clipped_mean, first_error
+from streams.monitoring.anchors import (
+    EVERY,
+    REMEMBERED,
+    AnchorWatch,
+    Enrolment,
+    anchor_id,
+    clipped_mean,
+    first_error,
+)
 from streams.monitoring.config import MonitorConfig, mean_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
 from tests.streams.results import at, scored, task_of
@@ -224,3 +233,12 @@ def test_a_later_enrolment_starts_over() -> None:
         later = [anchor(number, (4, 4, 4), seconds=60) for number in range(30)]
         enrolments["relevance"] = Enrolment.of(later)
     assert counts == [(1, 2), (0, 1)]
+
+
+def test_a_restart_does_not_lift_the_limit_on_remembered_calls() -> None:
+    enrolment, state = enrolled(20, 4, 4, 4), TypeAdapter(AnchorWatch)
+    again = state.validate_json(state.dump_json(watched(enrolment)))
+    again.configure(enrolment, mean_of(1, 5, min_drop=0.1))
+    for number in range(REMEMBERED + 10):
+        again.add(next(iter(enrolment.anchors.values())), 4.0, at(number))
+    assert len(again.history) == REMEMBERED
