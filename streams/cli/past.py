@@ -276,7 +276,7 @@ def _scored(chosen: Candidates, results: Mapping[str, list[Scored]], is_bad: IsB
 
 async def read_anchors(call: Session) -> KnownAnchors:
     topic, known = call.settings.topics.anchors, KnownAnchors()
-    await known.read(await call.reader(topic), topic)
+    known.add([record async for record in (await call.reader(topic)).read(topic)])
     return known
 
 

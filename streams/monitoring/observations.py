@@ -102,14 +102,7 @@ class KnownAnchors:
     enrolments: dict[str, Enrolment] = field(default_factory=dict)
     """The valid ones, by metric."""
 
-    async def read(self, reader: TopicReader, topic: str) -> None:
-        self._add([record async for record in reader.read(topic)])
-
-    async def follow(self, reader: TopicReader, topic: str) -> None:
-        """Stay up to date, without an end."""
-        await reader.keep_up(topic, lambda batch: self._add(batch.records))
-
-    def _add(self, records: Iterable[Record]) -> None:
+    def add(self, records: Iterable[Record]) -> None:
         for record in records:
             key = (record.key or b"").decode(errors="replace")
             self.anchors.pop(key, None)
@@ -122,6 +115,5 @@ class KnownAnchors:
         by_metric: dict[str, list[Anchor]] = {}
         for anchor in self.anchors.values():
             by_metric.setdefault(anchor.metric, []).append(anchor)
-        for metric in self.enrolments.keys() - by_metric.keys():
-            del self.enrolments[metric]
+        self.enrolments.clear()  # the monitors have this dictionary
         self.enrolments |= {metric: Enrolment.of(anchors) for metric, anchors in by_metric.items()}

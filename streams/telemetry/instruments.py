@@ -35,7 +35,8 @@ class Metrics:
         self._labels = BoundedLabels(tuple(self._label_names), max_label_values, forget=self._forget)
         self._ranges: dict[str, tuple[float, float]] = {}
         self._events: Tally[tuple[str, str]] = Tally()  # in plain integers, so that a skip costs one addition
-        self._skips: list[Callable[[], Mapping[str, int]]] = []
+        self.skips: Mapping[Any, int] = {}
+        """Events skipped before they are records, by reason, as their owner counts them."""
         self.watch_series(
             "judgestream",
             lambda: (SeriesGauge("events_total", *one) for one in sorted(self.event_counts().items())),
@@ -90,14 +91,10 @@ class Metrics:
     ) -> None:
         self._events[outcome, reason] += count
 
-    def watch_skips(self, source: Callable[[], Mapping[str, int]]) -> None:
-        self._skips.append(source)
-
     def event_counts(self) -> Mapping[tuple[str, str], int]:
         counts = Tally(self._events)
-        for source in self._skips:
-            for reason, skipped in source().items():
-                counts["skipped", reason] += skipped
+        for reason, skipped in self.skips.items():
+            counts["skipped", reason] += skipped
         return counts
 
     def watch_series(self, prefix: str, gauges: Callable[[], Iterable[SeriesGauge]]) -> None:

@@ -126,8 +126,7 @@ def _add_intake(worker: Worker) -> None:
     predicate = reader.push_down(reading)
     if predicate is not None:
         worker.options.predicates = {topic: predicate}
-        skipped = predicate.skipped
-        worker.metrics.watch_skips(lambda: {str(reason): count for reason, count in skipped.items()})
+        worker.metrics.skips = predicate.skipped
 
 
 def _trouble(dependency: Any, words: str) -> list[str]:
@@ -220,7 +219,7 @@ def _add_monitor(worker: Worker) -> None:
         enrolments=anchors.enrolments,
         suspect=None if worker.rates is None else worker.rates.suspect,
     )
-    worker.beside.append(partial(anchors.follow, reader, topics.anchors))
+    worker.beside.append(lambda: reader.keep_up(topics.anchors, lambda batch: anchors.add(batch.records)))
     worker.add(topics.scores, "observe", monitors, partial(forward, worker.output))
     worker.add(topics.observations, "monitor", monitors)
     worker.beside.append(monitors.attend)
