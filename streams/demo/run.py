@@ -30,7 +30,8 @@ from streams.kafka.topics.table import AGENTS, AgentName, topic_uses
 from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import default_metrics
 from streams.settings.tree import Settings
-from streams.worker.run import Running, run_worker
+from streams.worker.run import run_worker
+from streams.worker.worker import Worker
 
 WORKER_AGENTS: Final[tuple[AgentName, ...]] = (*AGENTS, "store")
 PARTITIONS: Final = 4
@@ -131,7 +132,7 @@ class _Demo:
         self._plan, self._display, self._settings = plan, display, settings
         self._sent = 0
         self._accounts = Accounts(settings.topics, plan.started)
-        self._running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
+        self._running: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
         endpoint, ranges = plan.endpoint, score_ranges(settings.metrics)
         self._view = View(
             self._accounts,
@@ -238,7 +239,7 @@ class _Demo:
             running = self._running.result()
             view.incidents.page = running.url
             view.page = f"page {running.url}/  metrics {running.url}/metrics"
-            view.status = running.status()
+            view.status = running.status.values()
             trouble = view.status["judge"]["trouble"]
             view.trouble = trouble and f"{trouble}; verdicts wait until it answers, Ctrl-C stops"
 

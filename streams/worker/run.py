@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -36,14 +35,6 @@ def stop_seconds(settings: Settings) -> float:
     return max(STOP_SECONDS, min(settings.judge.timeout_seconds + 5, LONGEST_STOP_SECONDS))
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    url: str
-    group_id: str
-    agents: tuple[AgentName, ...]
-    status: Callable[[], Mapping[str, Any]]
-
-
 async def run_worker(
     settings: Settings,
     *,
@@ -52,7 +43,7 @@ async def run_worker(
     registry: CollectorRegistry | None = None,
     chat: ChatClient | None = None,
     env: Mapping[str, str] | None = None,
-    on_ready: Callable[[Running], None] | None = None,
+    on_ready: Callable[[Worker], None] = lambda _: None,
     finish_seconds: float | None = None,
 ) -> None:
     """Run agents until `stop` is set. Several workers may run in one event loop; the caller handles signals.
@@ -71,6 +62,7 @@ async def run_worker(
         # Report invalid settings before waiting for the broker.
         add_agents(worker)
         port = await serve(worker, *open_access(settings.telemetry, worker.env))
+        worker.url = port.url
         worker.closing.append(port.stop)
         topics_ready = ensure_topics(
             settings.kafka,
@@ -81,13 +73,11 @@ async def run_worker(
         if not await _ended_before(stop, topics_ready):
             return
         beside = [asyncio.create_task(run()) for run in worker.beside]
-        running = Running(port.url, worker.group_id, worker.agents, worker.status.values)
 
         def ready() -> None:
-            group = {"group_id": running.group_id} if running.agents != ("store",) else {}
-            _log.info("reading", **group, agents=running.agents, url=running.url)
-            if on_ready is not None:
-                on_ready(running)
+            group = {"group_id": worker.group_id} if worker.agents != ("store",) else {}
+            _log.info("reading", **group, agents=worker.agents, url=worker.url)
+            on_ready(worker)
 
         try:
             if worker.agents == ("store",):  # reads without a consumer group or the application

@@ -109,6 +109,8 @@ class Worker:
         self.monitors: PartitionMonitors | None = None
         self.leasing: Leasing | None = None
         """Shares the budget with the other workers."""
+        self.url = ""
+        """That of the port, once it is open."""
         self.store: StoreAgent | None = None
         self.explorer: Explorer | None = None
         self.citations = CitationWatch(with_option("citation_pattern"))

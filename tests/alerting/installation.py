@@ -21,7 +21,8 @@ from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.topics.table import AGENTS
 from streams.settings.judge import BudgetSettings, EndpointSettings
 from streams.settings.tree import Settings
-from streams.worker.run import Running, run_worker
+from streams.worker.run import run_worker
+from streams.worker.worker import Worker
 from tests.integration.deadlines import until
 
 _STOP_SECONDS = 40.0
@@ -83,7 +84,7 @@ async def installation(*, rate: float, store: Path) -> AsyncIterator[Traffic]:
         judging = settings.judge.model_copy(update={"budget": BudgetSettings(calls_per_day=100_000)})
         settings = settings.model_copy(update={"store": kept, "judge": judging})
         stop = asyncio.Event()
-        ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
         running = run_worker(
             settings,
             stop=stop,

@@ -20,7 +20,8 @@ from judge.chat import ChatClient, ChatReply, ChatRequest
 from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscored, Usage
 from streams.kafka.topics.table import AGENTS, AgentName
 from streams.settings.tree import Settings
-from streams.worker.run import Running, run_worker
+from streams.worker.run import run_worker
+from streams.worker.worker import Worker
 from tests.integration.admin import committed_offsets
 from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.tuning import tuned
@@ -152,10 +153,10 @@ class Stage:
     @contextlib.asynccontextmanager
     async def worker(
         self, chat: ChatClient | None, *, agents: Sequence[AgentName] = AGENTS
-    ) -> AsyncIterator[tuple[Running, CollectorRegistry]]:
+    ) -> AsyncIterator[tuple[Worker, CollectorRegistry]]:
         """Run a worker in this event loop; without a chat it uses the endpoints of its settings."""
         stop, registry = asyncio.Event(), CollectorRegistry()
-        ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
         options: dict[str, Any] = {"agents": agents, "registry": registry, "on_ready": ready.set_result}
         task = asyncio.create_task(run_worker(self.settings, stop=stop, chat=chat, **options))
         with tuned(self.constants):
