@@ -194,17 +194,6 @@ class Burst:
         )
 
 
-def unclear(why: str, now: datetime) -> Word:
-    return Word(
-        said="unclear",
-        judge=None,
-        product=None,
-        product_is_fine=False,
-        decided_at=now,
-        text=f"unclear: {why}",
-    )
-
-
 @dataclass
 class Names:
     """The names under which a judge answered, and what a burst said of the latest."""

@@ -170,7 +170,15 @@ class PartitionMonitors:
         held = self._held.get(record.partition) or await self._restore(record.partition)
         if held.next < record.offset:
             # Another worker observed these and published their alerts, but did not save the state.
-            await self._observe_again(held, record.partition, record.offset)
+            publish, held.ahead, start = held.ahead, False, held.next
+            observations = self._again(self.topics.observations, record.partition, start, record.offset)
+            async for earlier, _ in observations:
+                alerts = await self._observe(held, earlier)
+                held.monitor.due = []  # given out by the worker that observed it first
+                if publish:
+                    await self._publish(alerts)
+            _log.info("monitor has caught up", partition=record.partition, observations=record.offset - start)
+            held.next = record.offset
         self._held[record.partition] = held
         if record.offset >= held.next:  # else it is in the state, which is saved after alerts are published
             await self._publish(await self._observe(held, record))
@@ -243,16 +251,6 @@ class PartitionMonitors:
         held.unsaved += 1
         # The record's own time, so that observing it again gives the same result.
         return _observe(held.monitor, result, moment(record.timestamp) or result.times.judged_at)
-
-    async def _observe_again(self, held: _Held, number: int, end: int) -> None:
-        publish, held.ahead = held.ahead, False
-        async for record, _ in self._again(self.topics.observations, number, held.next, end):
-            alerts = await self._observe(held, record)
-            held.monitor.due = []  # given out by the worker that observed it first
-            if publish:
-                await self._publish(alerts)
-        _log.info("monitor has caught up", partition=number, observations=end - held.next)
-        held.next = end
 
     async def _warm_up(self, monitor: Monitor, partition: int, metric: str) -> None:
         """Learn from committed results that are not among the observations, left by an earlier release.

@@ -12,20 +12,10 @@ from typing import Final, NamedTuple
 import structlog
 from pydantic import TypeAdapter
 
-from schemas import BURST, Alert, Estimate, Result, Scored
+from schemas import BURST, Alert, Estimate, Result, Scored, Word
 from schemas.base import CLUSTERED_POLICY
 from streams.monitoring.anchors import AnchorWatch
-from streams.monitoring.burst import (
-    FEWEST,
-    LEFT_OUT,
-    REJUDGED,
-    Burst,
-    Names,
-    OldAnswers,
-    has_word,
-    told,
-    unclear,
-)
+from streams.monitoring.burst import FEWEST, LEFT_OUT, REJUDGED, Burst, Names, OldAnswers, has_word, told
 from streams.monitoring.clusters import Clusters
 from streams.monitoring.config import MEAN, MIX, SeriesRules
 from streams.monitoring.statistics.detectors import Cusum
@@ -264,7 +254,11 @@ class Series:
             update: dict[str, object] = {"summary": "; ".join([alert.summary, *notes])}
             if most and has_word(alert) and not self._is_explaining():
                 why = self._begin(f"{BURST}{alert.alert_id}", now, most, alert.model_copy(update=update))
-                update |= {} if why is None else {"word": unclear(why, now)}
+                if why is not None:
+                    nothing = {"said": "unclear", "judge": None, "product": None, "product_is_fine": False}
+                    update["word"] = Word.model_validate(
+                        nothing | {"decided_at": now, "text": f"unclear: {why}"}
+                    )
             said.append(alert.model_copy(update=update))
         return said
 

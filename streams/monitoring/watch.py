@@ -10,14 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from schemas import Estimate
 from streams.monitoring.config import Measure
-from streams.monitoring.statistics.baseline import (
-    ERRORS_TOLERATED,
-    EVEN,
-    GrowingBaseline,
-    Mix,
-    Season,
-    Waves,
-)
+from streams.monitoring.statistics.baseline import ERRORS_TOLERATED, EVEN, GrowingBaseline, Mix, Season, Waves
 from streams.monitoring.statistics.detectors import (
     ShiryaevRobertsEDetector,
     expected_answers,

@@ -20,13 +20,7 @@ from streams.intake.joining.intakes import ConversationIntake, GroupIntake, Join
 from streams.intake.joining.join import JoinBounds
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_reader
 from streams.intake.selector import Intake, Selector, metric_routes, reading_policy, sampling_policy
-from streams.judging.agent import (
-    BatchTopic,
-    JudgeAgent,
-    JudgeWatch,
-    batch_options,
-    waiting_limit,
-)
+from streams.judging.agent import BatchTopic, JudgeAgent, JudgeWatch, batch_options, waiting_limit
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_pool
 from streams.judging.leasing import Leasing
 from streams.judging.rates import Rates

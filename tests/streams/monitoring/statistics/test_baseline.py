@@ -22,12 +22,7 @@ from streams.monitoring.statistics.baseline import (
     step_of,
     waves,
 )
-from streams.monitoring.statistics.strata import (
-    FORGET_AFTER,
-    LONGEST_WAIT,
-    MOST_POLICIES,
-    RelativeWeights,
-)
+from streams.monitoring.statistics.strata import FORGET_AFTER, LONGEST_WAIT, MOST_POLICIES, RelativeWeights
 
 MORNING = 1_772_442_000.0  # Monday, 2 March 2026, 09:00 UTC
 EVENING = MORNING + 12 * 3600
