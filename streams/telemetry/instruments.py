@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from schemas import Failed, Scored, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
-from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
+from streams.telemetry.catalogue import CATALOGUE, LABELS, SUMS, Spec
 from streams.telemetry.exposition import AtScrape, SeriesGauge
 from streams.telemetry.labels import BoundedLabels, harmless, label_names
 
@@ -149,15 +149,8 @@ class Metrics:
         return f"{lowest + (highest - lowest) * min(max(int(tenths), 0), 9) / 10:g}"
 
     def _add_sums(self, by: tuple[str, str], values: tuple[str, ...], weight: float, score: float) -> None:
-        amounts = {
-            "weight": weight,
-            "weighted": weight * score,
-            "weighted_square": weight * score**2,
-            "weight_square": weight**2,
-            "weight_square_score": weight**2 * score,
-            "weight_square_score_square": (weight * score) ** 2,
-        }
-        for name, amount in amounts.items():
+        wx, ww = weight * score, weight**2
+        for name, amount in zip(SUMS, (weight, wx, weight * score**2, ww, ww * score, wx**2), strict=True):
             self._child(f"judgestream_score_{name}_total", *by, *values).inc(amount)
 
     def _add_met(self, by: tuple[str, str], weight: float, *, met: bool) -> None:
