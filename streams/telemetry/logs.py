@@ -12,7 +12,6 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, TextIO
 
@@ -78,7 +77,7 @@ def set_up_logs(
     else:
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     if masker is not None:
-        last.append(partial(_mask, masker))
+        last.append(lambda _logger, _name, line: masker.mask(line))
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -113,10 +112,6 @@ def _traceback(target: TextIO, failure: structlog.types.ExcInfo) -> None:
     structlog.dev.plain_traceback(written, failure)
     # Indented, so that no line of a message looks like a line of the log.
     target.write("\n".join(f"  {_escaped(line)}" for line in written.getvalue().split("\n")))
-
-
-def _mask(masker: Masker, _logger: Any, _name: str, line: Any) -> Any:
-    return masker.mask(line) if isinstance(line, str) else line
 
 
 def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
