@@ -20,6 +20,7 @@ HOUR_MS: Final = 3_600_000
 FINE_STEPS: Final = 72
 MAX_DAYS: Final = 400
 MAX_CHANGES: Final = 20
+COUNTED: Final = ("scores", "weights", "statuses")
 
 Scores = defaultdict[str, Counter[tuple[float, float]]]
 """By sampling stratum, the number of answers by score and inclusion probability."""
@@ -57,9 +58,7 @@ def span_of(snapshot: Snapshot, wanted: Filter) -> tuple[int, int, int]:
 def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
     known, (since, until, step) = all_series(snapshot), span_of(snapshot, wanted)
     lines: defaultdict[Judge, dict[int, Scores]] = defaultdict(dict)
-    statuses: defaultdict[Judge, Counter[str]] = defaultdict(Counter)
-    scores: defaultdict[Judge, Counter[float]] = defaultdict(Counter)
-    weights: defaultdict[Judge, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
+    judges: defaultdict[Judge, dict[str, Any]] = defaultdict(lambda: {name: Counter() for name in COUNTED})
     costs: dict[int, tuple[float, int]] = {}
     # Whole days are in the order of the index, so that SQLite counts without sorting.
     moment = "day" if step >= DAY_MS else f"at / {step}"
@@ -70,13 +69,13 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
     )
     for place, evaluator, status, score, probability, count, cost in rows:
         one, at = known[evaluator], place * min(step, DAY_MS)
-        judge = one[:3]
-        statuses[judge][status] += count
+        counts = judges[one[:3]]
+        counts["statuses"][status] += count
         if status == "scored":
-            point = lines[judge].setdefault(at - at % step, defaultdict(Counter))
+            point = lines[one[:3]].setdefault(at - at % step, defaultdict(Counter))
             point[one.stratum][score, probability] += count
-            scores[judge][score] += count
-            weights[judge][score] += count / probability
+            counts["scores"][score] += count
+            counts["weights"][score] += count / probability
         if wanted.status in {None, status}:
             spent, judged = costs.get(at - at % DAY_MS, (0.0, 0))
             costs[at - at % DAY_MS] = spent + cost, judged + count
@@ -90,9 +89,8 @@ def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
             for line, points in sorted(lines.items())
         ],
         "scores": {
-            _title(judge, statuses): {"scores": scores[judge], "weights": weights[judge],
-                                      "statuses": statuses[judge], "range": scale(judge[0])}
-            for judge in sorted(statuses)
+            _title(judge, judges): {**counts, "range": scale(judge[0])}
+            for judge, counts in sorted(judges.items())
         },
         "cost": [(day, *spent) for day, spent in sorted(costs.items())][-MAX_DAYS:],
     }  # fmt: skip
