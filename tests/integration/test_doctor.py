@@ -37,15 +37,15 @@ async def offline() -> AsyncIterator[OfflineJudge]:
         yield server
 
 
+def judged_by(offline: OfflineJudge, servers: str, folder: Path) -> Stage:
+    """Settings with unique names; no topic exists, and none is created."""
+    endpoint = {"name": "offline", "base_url": offline.base_url, "model": OFFLINE_MODEL}
+    return Stage(servers, folder, changes={"topics.create": False, "judge.endpoints": [endpoint]})
+
+
 @pytest.fixture
 def stage(broker: RunningBroker, tmp_path: Path, offline: OfflineJudge) -> Stage:
-    """Settings with unique names; no topic exists, and none is created."""
-    stage = Stage(broker.bootstrap_servers, tmp_path)
-    stage.changes = {
-        "topics.create": False,
-        "judge.endpoints": [{"name": "offline", "base_url": offline.base_url, "model": OFFLINE_MODEL}],
-    }
-    return stage
+    return judged_by(offline, broker.bootstrap_servers, tmp_path)
 
 
 @pytest.fixture
@@ -205,11 +205,7 @@ async def test_the_command_says_all_of_it(topics: Stage) -> None:
 
 
 async def test_as_init_container(tmp_path: Path, offline: OfflineJudge) -> None:
-    stage = Stage(f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
-    stage.changes = {
-        "topics.create": False,
-        "judge.endpoints": [{"name": "offline", "base_url": offline.base_url, "model": OFFLINE_MODEL}],
-    }
+    stage = judged_by(offline, f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
     options = ("doctor", "-c", config(stage), "--skip", "verdict", "--wait", "50", "--timeout", "5")
     port = int(stage.bootstrap_servers.partition(":")[2])
     async with running(*options) as service:

@@ -26,10 +26,7 @@ from aiokafka.protocol.offset import OffsetRequest_v2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.embedded.broker import ApiTable, EmbeddedBroker
-from streams.embedded.data_api import DataApis
-from streams.embedded.group_api import GroupCoordinator
-from streams.embedded.topic_api import TopicApis
+from streams.embedded.broker import EmbeddedBroker
 from streams.embedded.topics import Topics
 from streams.embedded.wire import EmbeddedBrokerError, MalformedRequestError
 from tests.integration.wire_client import WireClient, init_producer_id, partition_leaders
@@ -183,19 +180,6 @@ def test_unknown_versions_of_the_version_request(bootstrap_servers: str) -> None
     assert versions[0] == (0, 7)
 
 
-def _table() -> ApiTable:
-    topics = Topics()
-    topics.create("t", 1)
-    coordinator = GroupCoordinator(topics)
-    return ApiTable(
-        (
-            *DataApis(topics).table(),
-            *TopicApis(topics, coordinator, lambda: ("127.0.0.1", 1), auto_create_topics=True).table(),
-            *coordinator.table(),
-        )
-    )
-
-
 _BODIES = st.binary(max_size=60) | st.lists(
     st.sampled_from(
         [b"\x00\x01t", b"\x00\x00\x00\x01", b"\x00\x00\x00\x00", b"\xff\xff", b"\x00", b"\x7f\xff\xff\xff"]
@@ -206,7 +190,7 @@ _BODIES = st.binary(max_size=60) | st.lists(
 
 async def _answer_or_refuse(request: bytes) -> None:
     with contextlib.suppress(MalformedRequestError, TimeoutError):  # a fetch or a join may wait
-        await asyncio.wait_for(_table().answer(request, "127.0.0.1"), 0.005)
+        await asyncio.wait_for(EmbeddedBroker(topics={"t": 1})._apis.answer(request, "127.0.0.1"), 0.005)
 
 
 @settings(max_examples=400)
