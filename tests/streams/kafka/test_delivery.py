@@ -7,7 +7,8 @@ import io
 import json
 import threading
 import time
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -187,14 +188,18 @@ def test_a_hanging_thread_does_not_block_the_end(monkeypatch: pytest.MonkeyPatch
         thread.join()
 
 
+@asynccontextmanager
+async def _topic(partitions: int) -> AsyncIterator[tuple[AIOKafkaProducer, TopicReader]]:
+    async with EmbeddedBroker(topics={"t": partitions}) as broker:
+        kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+        async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            yield producer, TopicReader(kafka)
+
+
 async def test_a_reader_stops_while_it_gives_up_its_partitions() -> None:
     """Although it has nothing to read, in which case aiokafka's stop would wait forever."""
-    async with (
-        EmbeddedBroker(topics={"t": 2}) as broker,
-        AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
-    ):
+    async with _topic(partitions=2) as (producer, reader):
         await producer.send_and_wait("t", b"one", partition=0)
-        reader = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
 
         async def read(ranges: dict[int, tuple[int, int]]) -> list[bytes | None]:
             return [record.value async for record in reader.read("t", ranges)]
@@ -221,13 +226,9 @@ async def test_a_fetch_that_waits_after_an_error_leaves_no_connection_open() -> 
 
 async def test_every_way_of_reading() -> None:
     """Partition 0 has a, b and c at 1, 2 and 3 s, partition 1 has d at 2.5 s."""
-    async with (
-        EmbeddedBroker(topics={"t": 2}) as broker,
-        AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
-    ):
+    async with _topic(partitions=2) as (producer, reader):
         for value, partition, ms in ((b"a", 0, 1_000), (b"b", 0, 2_000), (b"c", 0, 3_000), (b"d", 1, 2_500)):
             await producer.send_and_wait("t", value, partition=partition, timestamp_ms=ms)
-        reader = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         assert (await reader.partitions("t"), await reader.partitions("none")) == (2, 0)
         assert await reader.ends("t") == {0: 3, 1: 1}
         since = datetime.fromtimestamp(2, UTC)
@@ -278,12 +279,7 @@ async def test_what_could_not_be_taken_is_read_again(monkeypatch: pytest.MonkeyP
             if value in taken:
                 event.set()
 
-    async with (
-        EmbeddedBroker(topics={"t": 1}) as broker,
-        AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
-        asyncio.timeout(30),
-    ):
-        reader = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
+    async with _topic(partitions=1) as (producer, reader), asyncio.timeout(30):
         await producer.send_and_wait("t", b"a")
         following = asyncio.create_task(reader.keep_up("t", take))
         await has_a.wait()

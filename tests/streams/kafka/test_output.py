@@ -41,15 +41,7 @@ class _Sender:
         self.limit = limit
         self.sent: list[tuple[str, bytes | None, bytes | None, Any]] = []
 
-    async def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int | None,  # noqa: ARG002 - part of the protocol
-        timestamp: float | None,  # noqa: ARG002 - part of the protocol
-        headers: Any,
-    ) -> Awaitable[Any]:
+    async def send(self, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> Awaitable[Any]:
         confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.failures:
             error = self.failures.pop(0)
@@ -59,7 +51,7 @@ class _Sender:
         elif len(value or b"") > self.limit:
             confirmed.set_exception(MessageSizeTooLargeError())
         else:
-            self.sent.append((topic, key, value, headers))
+            self.sent.append((topic, key, value, rest[-1]))
             confirmed.set_result(None)
         return confirmed
 
