@@ -99,8 +99,7 @@ _FIELD_NAME: Final = TypeAdapter(FieldName)
 
 def mapping_problems(expressions: Mapping[str, str]) -> Problems:
     for target, expression in expressions.items():
-        what = _target_problem(target)
-        if what is not None:
+        if (what := _target_problem(target)) is not None:
             yield target, what
         try:
             jmespath.compile(expression)

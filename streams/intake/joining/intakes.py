@@ -100,7 +100,13 @@ class Gathering(ABC, Generic[T]):
         """Add the parts in a record; return when the output of its groups is written."""
         if any(not self._is_key(record.key, key) for key in parts):
             await self._check_keys(record)
-        await self._know_the_past(record)
+        place = (record.topic, record.partition)
+        generation, reading = self._read_back.get(place, (None, None))
+        if reading is None or generation != record.generation_id:
+            # Once per assignment, the records of this partition before the first one.
+            reading = asyncio.create_task(self._read_past(record))
+            self._read_back[place] = (record.generation_id, reading)
+        await asyncio.shield(reading)
         clock = self._clock(record)
         written: list[asyncio.Future[None]] = []
         size = len(record.value or b"") // len(parts)
@@ -161,17 +167,6 @@ class Gathering(ABC, Generic[T]):
             await self.on_surprise(first, error)
         finally:
             del self._finishing[group.key]
-
-    # The records before the first offset
-
-    async def _know_the_past(self, record: Record) -> None:
-        """Reread, once per assignment, the records of this partition before the first one."""
-        place = (record.topic, record.partition)
-        generation = record.generation_id
-        known = self._read_back.get(place)
-        if known is None or known[0] != generation:
-            known = self._read_back[place] = (generation, asyncio.create_task(self._read_past(record)))
-        await asyncio.shield(known[1])
 
     async def _read_past(self, record: Record) -> None:
         if record.offset == 0 or record.timestamp is None:

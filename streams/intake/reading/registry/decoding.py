@@ -36,6 +36,9 @@ class AvroSchema:
     text: str
     references: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        _avro(self)  # raises ValueError if records cannot be decoded by it
+
     def size(self, payload: bytes) -> int:
         """Return a bound on the values in a payload; 0 if the schema limits them."""
         _, shape = _avro(self)
@@ -51,10 +54,6 @@ class AvroSchema:
         if left := len(payload) - stream.tell():
             raise undecodable(f"value: has {left} bytes more than its Avro schema defines")
         return orjson.dumps(document, default=_plain)
-
-    def check(self) -> None:
-        """Build the decoder; raises ValueError if records of this schema cannot be decoded."""
-        _avro(self)
 
 
 @lru_cache(maxsize=1_000)
@@ -132,6 +131,9 @@ class _AvroShape:
 class ProtobufSchema:
     files: tuple[bytes, ...]  # the serialized descriptors of its imports, and its own
 
+    def __post_init__(self) -> None:
+        _files(self)
+
     def read(self, path: tuple[int, ...], payload: bytes) -> bytes:
         message = _protobuf(self, path)()
         try:
@@ -140,9 +142,6 @@ class ProtobufSchema:
             name = message.DESCRIPTOR.full_name
             raise undecodable(f"value: is not a {name} of its Protobuf schema") from None
         return orjson.dumps(json_format.MessageToDict(message, preserving_proto_field_name=True))
-
-    def check(self) -> None:
-        _files(self)
 
 
 @lru_cache(maxsize=1_000)
