@@ -18,10 +18,10 @@ from judge.endpoints.clients import ScriptedChat
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import Metric
-from judge.metrics.coverage import Coverage
+from judge.metrics.coverage import COVERAGE_SCHEMA, Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.metrics.relevance import Relevance
+from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
 from judge.text.redaction import KINDS, Redactor
 from schemas import RESULT, Failed, Scored
 from tests.judge.attacks.corpus import ATTACKS
@@ -71,42 +71,24 @@ def _or_odd(good: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.integers(0, 19).flatmap(lambda number: good if number else SCALARS)
 
 
-@st.composite
-def _near_coverage(draw: st.DrawFn) -> dict[str, Any]:
-    items = st.lists(
-        st.fixed_dictionaries(
-            {
-                "item": TEXTS, "reference_span": TEXTS, "answer_span": st.none() | TEXTS,
-                "justification": TEXTS,
-                "matched": st.booleans(),
-            }
-        ), max_size=4,
-    )  # fmt: skip
-    return {
-        **{name: draw(_or_odd(items)) for name in ("facts", "conclusions", "terms")},
-        "organization": {"justification": draw(TEXTS), "similar": draw(_or_odd(st.booleans()))},
-    }
+def _near(schema: Mapping[str, Any], *, may_be_odd: bool = True) -> st.SearchStrategy[Any]:
+    """Return replies of a schema of which some have an odd value at the top."""
+    if schema["type"] == "array":
+        return st.lists(_near(schema["items"], may_be_odd=False), max_size=4)
+    if schema["type"] == "object":
+        parts = {name: _near(part, may_be_odd=False) for name, part in schema["properties"].items()}
+        return st.fixed_dictionaries(
+            {name: _or_odd(part) if may_be_odd else part for name, part in parts.items()}
+        )
+    kinds: dict[str, st.SearchStrategy[Any]] = {
+        "string": TEXTS, "boolean": st.booleans(), "integer": st.integers(0, 6), "null": st.none()
+    }  # fmt: skip
+    named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return st.one_of([kinds[kind] for kind in named])
 
 
-@st.composite
-def _near_relevance(draw: st.DrawFn) -> dict[str, Any]:
-    claims = st.lists(
-        st.fixed_dictionaries(
-            {
-                "claim_span": TEXTS, "pages": st.lists(st.integers(0, 4), max_size=3),
-                "page": st.none() | st.integers(0, 4),
-                "page_span": st.none() | TEXTS, "justification": TEXTS, "supported": st.booleans(),
-                "relevant": st.booleans(),
-            }
-        ), max_size=4,
-    )  # fmt: skip
-    return {
-        "claims": draw(_or_odd(claims)),
-        "justification": draw(_or_odd(TEXTS)),
-        "score": draw(_or_odd(st.integers(0, 6))),
-    }
-
-
+FORMS = {"coverage": _near(COVERAGE_SCHEMA.schema), "relevance": _near(RELEVANCE_SCHEMA.schema)}
+FORMS["redacted"] = FORMS["coverage"]
 LINES = st.lists(st.sampled_from(["Fact: 1 of 2", "Conclusion: 0 of 0", "Terminology: 1/1",
     "Organization: matched", "x"]), max_size=6)  # fmt: skip
 NEAR_VERBATIM = st.fixed_dictionaries(
@@ -119,19 +101,10 @@ def _written(value: Any) -> str:
 
 
 REPLIES = (
-    (_near_coverage() | _near_relevance() | NEAR_VERBATIM | OBJECTS | ANY_JSON).map(_written)
+    (FORMS["coverage"] | FORMS["relevance"] | NEAR_VERBATIM | OBJECTS | ANY_JSON).map(_written)
     | TEXTS
     | st.tuples(TEXTS, NEAR_VERBATIM.map(_written), TEXTS).map("".join)
 )
-
-
-def _fitting(name: str) -> st.SearchStrategy[str]:
-    form: st.SearchStrategy[Any] = NEAR_VERBATIM
-    if name in {"coverage", "redacted"}:
-        form = _near_coverage()
-    elif name == "relevance":
-        form = _near_relevance()
-    return form.map(_written)
 
 
 @cache
@@ -154,7 +127,8 @@ def test_results_and_verdicts_conform_to_their_schemas(
     data: st.DataObject,
 ) -> None:
     metric = METRICS[name]
-    reply = data.draw(_fitting(name) if data.draw(st.integers(0, 3)) else REPLIES)
+    fitting = FORMS.get(name, NEAR_VERBATIM).map(_written)
+    reply = data.draw(fitting if data.draw(st.integers(0, 3)) else REPLIES)
     task = task_for(metric, question=question, answer=answer, reference=reference, context=context)
     judge = Evaluator(metric, ScriptedChat(lambda _: reply), repair_attempts=1)
     result = asyncio.run(judge.judge(task))

@@ -142,7 +142,7 @@ def test_the_canonical_name_is_read_back(page: int) -> None:
 NAMED = Citing(names=(("doc-3", 3), ("handbook.pdf", 4), ("faq-returns", 5)))
 
 
-@given(st.text(alphabet="[]()\u3010\u3011 1aP-,:^\n\u2020page.Source", max_size=60))
+@given(st.text(alphabet="[]()\u3010\u3011 1aP-,:^\n\u2020page.Source\ud800", max_size=60))
 def test_nothing_breaks_it_in_citations(answer: str) -> None:
     for citing in (USUAL, NAMED, Citing(pattern=r"a(\d)")):
         read = read_citations(answer, citing)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from judge.errors import JudgeConfigurationError
-from judge.metric import ScoredOutcome
+from judge.metric import Inputs, ScoredOutcome
 from judge.metrics.base import Scale
 from judge.metrics.code import CodeMetric, FunctionMetric
 from schemas import QAEvent
@@ -17,16 +17,10 @@ def regex(pattern: str) -> CodeMetric:
     return CodeMetric("x", "regex", pattern=pattern)
 
 
-@pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)", "(", "a{1001}", "a" * 1001])
+@pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)", "(?<=a)b", "(", "a{1001}", "a" * 1001])
 def test_a_pattern_that_is_not_linear_is_refused(pattern: str) -> None:
     with pytest.raises(JudgeConfigurationError, match="pattern must be"):
         regex(pattern)
-
-
-def test_a_hostile_pattern_takes_linear_time() -> None:
-    found = regex("(a+)+$").prepare(make_task("x", answer="a" * 200_000 + "b"))
-    assert isinstance(found, ScoredOutcome)
-    assert found.value is False
 
 
 def test_an_invalid_json_schema_is_refused() -> None:
@@ -37,10 +31,8 @@ def test_an_invalid_json_schema_is_refused() -> None:
 
 def test_a_check_selects_only_the_texts_that_it_reads() -> None:
     event = QAEvent(event_id="e", question="q", answer="a", reference="r", context={"p": "t"})
-    taken = CodeMetric("x", "latency", label="latency").select(event)
-    assert (taken.question, taken.answer, taken.reference, taken.context) == ("", "", None, None)
-    taken = CodeMetric("x", "similarity").select(event)
-    assert (taken.question, taken.answer, taken.reference, taken.context) == ("", "a", "r", None)
+    assert CodeMetric("x", "latency", label="latency").select(event) == Inputs("", "")
+    assert CodeMetric("x", "similarity").select(event) == Inputs("", "a", "r")
 
 
 def test_other_settings_are_another_evaluator() -> None:
@@ -74,13 +66,13 @@ def test_nothing_of_a_module_runs_until_the_metric_is_asked(
 
 
 def test_other_code_and_another_scale_are_another_evaluator() -> None:
-    one = FunctionMetric("x", f"{HERE}:words", UNIT)
-    assert one.scoring_version == FunctionMetric("x", f"{HERE}:words", UNIT, seconds=60).scoring_version
-    for other in (
-        FunctionMetric("x", f"{HERE}:words", Scale((0, 9), "number")),
-        FunctionMetric("x", "tests.judge.tasks:make_task", UNIT),
-    ):
-        assert other.scoring_version != one.scoring_version
+    versions = [
+        FunctionMetric("x", target, Scale((0, high), "number"), seconds=seconds).scoring_version
+        for target, high, seconds in ((f"{HERE}:words", 1, 5), (f"{HERE}:words", 1, 60),
+                                      (f"{HERE}:words", 9, 5), ("tests.judge.tasks:make_task", 1, 5))
+    ]  # fmt: skip
+    assert versions[0] == versions[1]
+    assert len({*versions}) == 3
 
 
 @pytest.mark.parametrize(("name", "value"), [("words", 3.0), ("decimal", 0.25)])
