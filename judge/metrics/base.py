@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import EventError, InvalidVerdictError, PromptPackError
-from judge.metric import Inputs, Mode, Outcome, OwnProcess, ScoredOutcome
+from judge.metric import Inputs, Mode, Outcome, OwnProcess, ScoredOutcome, UnscoredOutcome
 from judge.metrics.prompting import built_in_hash, built_in_messages, load_prompt, schema_hash
 from judge.metrics.replies import whole_number
 from judge.text.normal import quoted
@@ -262,8 +262,19 @@ class Findings:
     suspicions: list[Suspicion] = field(default_factory=list)
     missing_quotations: list[str] = field(default_factory=list)
 
-    def marks(self) -> dict[str, Any]:
-        return {"corrections": tuple(self.corrections), "suspicions": tuple(self.suspicions)}
+    def scored(
+        self,
+        verdict: Mapping[str, Any],
+        evidence: Any,
+        exact: str | None = None,
+        objection: str | None = None,
+    ) -> ScoredOutcome:
+        """Return the outcome of a whole score; `objection` is made if all quotations were found."""
+        marks = tuple(self.corrections), tuple(self.suspicions), self.objection or objection
+        return ScoredOutcome(verdict, verdict["score"], exact, evidence, *marks)
+
+    def no_claims(self, evidence: Any) -> UnscoredOutcome:
+        return UnscoredOutcome("no_claims", None, evidence, tuple(self.corrections), tuple(self.suspicions))
 
     @property
     def objection(self) -> str | None:

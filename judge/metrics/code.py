@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -305,14 +306,11 @@ def load(target: str) -> Callable[[QAEvent], Any]:
     """Import a function; this runs its module's code."""
     module, _, name = target.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        function: Callable[[QAEvent], Any] = attrgetter(name)(importlib.import_module(module))
     except MemoryError:
         raise
     except Exception as error:  # any error of its module
         raise EventError("metric_error", f"{target} cannot be imported: {_reason(error)}") from error
-    function: Callable[[QAEvent], Any] = found
     return function
 
 

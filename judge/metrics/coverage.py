@@ -12,7 +12,7 @@ from typing import Any
 
 from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError
-from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metric import Inputs, Outcome, UnscoredOutcome
 from judge.metrics.base import BuiltInMetric, Findings, Scale
 from judge.metrics.coverage_checks import CoverageChecks, CoverageReply
 from judge.metrics.packs.pack import PromptPack
@@ -21,7 +21,6 @@ from judge.metrics.replies import extract_verdict, read_evidence
 from judge.metrics.scoring import (
     COVERAGE_RANGE,
     FORCED_VERDICT,
-    CoverageScore,
     coverage_score,
     exact_text,
     is_forced,
@@ -87,7 +86,8 @@ class Coverage(BuiltInMetric):
         similar = listed.organization.similar
         evidence["organization"] = {"similar": similar, "justification": listed.organization.justification}
         score = coverage_score(*counts, organization=similar)
-        return _outcome(score, evidence, checks.findings, checks.findings.objection or checks.nothing_listed)
+        exact, objection = exact_text(score.exact), checks.nothing_listed
+        return checks.findings.scored(score.verdict(), evidence, exact, objection)
 
     def _of_counts(self, task: JudgeTask, verdict: dict[str, Any]) -> Outcome:
         """Return a pack's verdict, scored by its own counts; a contradicting score is sent back once."""
@@ -113,18 +113,8 @@ class Coverage(BuiltInMetric):
                 f"the judge said {claimed}; its {whose} counts give {exact_text(score.exact)}, "
                 f"rounded {score.score}",
             )
-        return _outcome(score, {"score": claimed, "rationale": lines}, findings, objection)
-
-
-def _outcome(score: CoverageScore, evidence: Any, findings: Findings, objection: str | None) -> ScoredOutcome:
-    return ScoredOutcome(
-        verdict=score.verdict(),
-        score=score.score,
-        score_exact=exact_text(score.exact),
-        evidence=evidence,
-        objection=objection,
-        **findings.marks(),
-    )
+        evidence = {"score": claimed, "rationale": lines}
+        return findings.scored(score.verdict(), evidence, exact_text(score.exact), objection)
 
 
 def _without_contradicted(
@@ -157,14 +147,11 @@ _FORM = (
 def read_counts(lines: Sequence[str]) -> tuple[list[tuple[int, int]], bool]:
     found: dict[str, set[tuple[int, int]]] = {"fact": set(), "conclusion": set(), "term": set()}
     organization: set[bool | None] = set()
-    for line in lines:
-        kind = _KIND.match(line)
-        if kind is None:
-            continue
-        name = kind[1].lower()
+    for line, kind in zip(lines, map(_KIND.match, lines), strict=True):
+        name = kind[1].lower() if kind else ""
         if name in found:
             found[name].update((int(matched), int(total)) for matched, total in _COUNTS.findall(line))
-        else:
+        elif kind:
             organization.add(_similar(line[kind.end() :]))
     counts: list[tuple[int, int]] = []
     for name, pairs in found.items():

@@ -171,20 +171,20 @@ class CoverageChecks:
 
     def _doubt(self, stated: Place, told: Passage) -> str | None:
         """Return why an answer's sentences do not state all sentences of a span, by words of its own."""
+        if not self._comparable:
+            return None
         text = self._reference.text
         if self._doubts.refuses(told) and not self._doubts.refuses(self._reference.around(stated)):
-            doubt: str | None = "it refuses an answer or announces one"
-        else:
-            parts = [
-                (passage(text[max(start, stated[0]) : min(end, stated[1])]), passage(text[start:end]))
-                for start, end in self._sentences
-                if start < stated[1] and end > stated[0]
-            ]
-            whole = (passage(text[slice(*stated)]),) * 2
-            parts = [part for part in parts if self._doubts.own(part[0])] or [whole]
-            found_doubts = (self._doubt_of_sentence(*part, told) for part in parts)
-            doubt = next((one for one in found_doubts if one is not None), None)
-        return doubt if doubt is not None and self._comparable else None
+            return "it refuses an answer or announces one"
+        parts = [
+            (passage(text[max(start, stated[0]) : min(end, stated[1])]), passage(text[start:end]))
+            for start, end in self._sentences
+            if start < stated[1] and end > stated[0]
+        ]
+        whole = (passage(text[slice(*stated)]),) * 2
+        parts = [part for part in parts if self._doubts.own(part[0])] or [whole]
+        doubts = (self._doubt_of_sentence(*part, told) for part in parts)
+        return next(filter(None, doubts), None)
 
     def _doubt_of_sentence(self, stated: Passage, sentence: Passage, told: Passage) -> str | None:
         doubt = self._doubts.doubt(stated, sentence, told)
@@ -236,13 +236,8 @@ class CoverageChecks:
 
     def _suspect_repetition(self, items: Sequence[Verified]) -> None:
         matched = [item for item in items if item["matched"]]
-        if (
-            not self._own
-            or any(self._doubts.own(passage(item["reference_span"])) for item in matched)
-            or not self._comparable
-        ):
-            return
-        for item in matched:
+        repeats = not any(self._doubts.own(passage(item["reference_span"])) for item in matched)
+        for item in matched if self._own and repeats and self._comparable else ():
             why = "only repeats the question, and nothing else of the reference is matched"
             self.findings.suspect("match_not_borne_out", f"{quoted(item['item'])} {why}")
 

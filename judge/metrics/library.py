@@ -149,16 +149,11 @@ class _Count:
             items += self._omitted({item["name"] for item in items})
         evidence = {counts.list: items}
         if not items:
-            return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
+            return findings.no_claims(evidence)
         upheld = sum(item[counts.holds] for item in items)
         score = relevance_cap(upheld=upheld, total=len(items))
-        return Scale(RELEVANCE_RANGE).outcome(
-            score,
-            {"score": score, "justification": f"{upheld} of {len(items)} {counts.list} {counts.holds}."},
-            evidence=evidence,
-            objection=findings.objection,
-            **findings.marks(),
-        )
+        justification = f"{upheld} of {len(items)} {counts.list} {counts.holds}."
+        return findings.scored({"score": score, "justification": justification}, evidence)
 
     def _listed(self, reply: str) -> list[Item]:
         counts = self._counts

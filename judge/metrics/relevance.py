@@ -126,8 +126,7 @@ class Relevance(BuiltInMetric):
                 "that of any other claim; copy them character by character"
             )
         if not claims:
-            evidence: Any = {"claims": [], "justification": listed.justification}
-            return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
+            return findings.no_claims({"claims": [], "justification": listed.justification})
         score = int(self.score_of(listed.score))
         flawed = len(claims) - sum(map(is_upheld, claims))
         reason = (
@@ -146,8 +145,7 @@ class Relevance(BuiltInMetric):
         _suspect_citations(cited, findings)
         tagged = cited.read.claims
         if verdict["score"] is None and not tagged:
-            evidence = {"justification": justification}
-            return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
+            return findings.no_claims({"justification": justification})
         score = int(self.score_of(verdict["score"]))
         caps: list[Cap] = []
         if tagged:
@@ -201,5 +199,4 @@ def _lowered(
         justification = f"{justification.rstrip()} {sentence}".strip()
         score = cap
     verdict = {"score": score, "justification": justification}
-    marks = findings.marks()
-    return ScoredOutcome(verdict, score, evidence=evidence, objection=findings.objection, **marks)
+    return findings.scored(verdict, evidence)

@@ -59,20 +59,19 @@ def extract_object(reply: str, *, key: str) -> dict[str, Any]:
         raise InvalidVerdictError(
             f"the reply has {len(reply)} characters, at most {MAX_REPLY_CHARS} are read"
         )
-    candidates: list[dict[str, Any]] = []
+    found: dict[str, Any] | None = None
     reply = without_lone_surrogates(reply)
     for parsed in _objects(_without_thoughts(reply)):
         candidate = _with_key(parsed, key)
-        if candidate is not None and candidate not in candidates:
-            candidates.append(candidate)
-            if len(candidates) > 1:
-                raise InvalidVerdictError(
-                    f'the reply holds 2 JSON objects with "{key}" that differ; give one, and '
-                    "nothing around it"
-                )
-    if not candidates:
+        if candidate is None or candidate == found:
+            continue
+        if found is not None:
+            raise InvalidVerdictError(
+                f'the reply holds 2 JSON objects with "{key}" that differ; give one, and nothing around it'
+            )
+        found = candidate
+    if found is None:
         raise InvalidVerdictError(f'the reply holds no JSON object with "{key}"; it says: {_quoted(reply)}')
-    found = candidates[0]
     if "\\u" in reply or reply.count("{") + reply.count("[") > MAX_DEPTH:
         found = _cleaned(found, MAX_DEPTH)
     return found

@@ -12,7 +12,7 @@ from typing import Any, Final
 import re2
 
 from judge.errors import JudgeConfigurationError
-from judge.text.normal import plain_form
+from judge.text.normal import plain_form, without_lone_surrogates
 from judge.text.words import any_of
 
 MAX_PAGE: Final = 999_999_999
@@ -182,7 +182,7 @@ class TagReader:
 
     def _of_pattern(self, line: str) -> list[Stretch]:
         found = []
-        for match in () if self._pattern is None else self._pattern.finditer(line):
+        for match in () if self._pattern is None else self._pattern.finditer(without_lone_surrogates(line)):
             text = next((group for group in match.groups() if group), match[0])[:MAX_TAG_CHARS]
             pages = self._pages(text, whole=False) or self._numbers(_ranges(text)[0])
             if pages and match.end() > match.start():

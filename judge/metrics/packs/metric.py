@@ -163,14 +163,8 @@ def example_warnings(metric: Metric, pack: PromptPack) -> Iterator[str]:
 
 
 def _trouble(metric: Metric, example: Example) -> str | None:
-    inputs = example.inputs
-    event = QAEvent(
-        event_id="judgestream-example",
-        question=inputs.question,
-        answer=inputs.answer,
-        reference=inputs.reference,
-        context=None if inputs.context is None else dict(inputs.context),
-    )
+    texts = {name: getattr(example.inputs, name) for name in ("question", "answer", "reference", "context")}
+    event = QAEvent(event_id="judgestream-example", **texts)
     task = unsampled_task(event, metric, source=event.event_id, now=_NEVER)
     try:
         outcome = metric.interpret(task, example.reply)
