@@ -52,23 +52,25 @@ def test_results_that_are_there_stay_until_others_are_complete(tmp_path: Path) -
     assert not partial_of(out).exists()
 
 
-def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    first = open_results(out, "jsonl", source=None)
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_a_run_that_ended_early_is_resumed(tmp_path: Path, form: Format) -> None:
+    out = tmp_path / f"out.{form}"
+    first = open_results(out, form, source=None)
     first.write(scored(1, 4), scored(2, 5), failed(7))
     assert "3 results are in" in (first.leave() or "")
     with partial_of(out).open("a") as handle:
         handle.write('{"result_id": "cut')
-    assert open_results(out, "jsonl", source=None, overwrite=True).done == frozenset()
-    second = open_results(out, "jsonl", source=None)
+    assert open_results(out, form, source=None, overwrite=True).done == frozenset()
+    second = open_results(out, form, source=None)
     assert second.done == {scored(1, 4).result_id, scored(2, 5).result_id}
     second.write(scored(3, 1))
     second.finish()
     assert len(list(read_results(out))) == 3
-    third = open_results(out, "jsonl", source=None, resume=True)
+    third = open_results(out, form, source=None, resume=True)
     assert len(third.done) == 3
     third.finish()
     assert len(list(read_results(out))) == 3
+    assert form == "jsonl" or len(json.loads(out.read_text())) == 3
 
 
 def test_tables_have_texts_and_labels(tmp_path: Path) -> None:
@@ -93,16 +95,6 @@ def test_tables_have_texts_and_labels(tmp_path: Path) -> None:
     ]
 
 
-def test_an_array_of_results_is_resumed(tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    for number, resume in ((1, False), (2, True)):
-        results = open_results(out, "json", source=None, resume=resume)
-        assert len(results.done) == number - 1
-        results.write(scored(number, 4))
-        results.finish()
-        assert len(list(read_results(out))) == len(json.loads(out.read_text())) == number
-
-
 def test_a_full_disk_closes_the_file_and_names_it(tmp_path: Path) -> None:
     """A write error is raised with the file's name, and nothing is left open (a warning is an error here)."""
     out = tmp_path / "out.jsonl"
@@ -118,14 +110,14 @@ def test_a_file_that_cannot_be_resumed_is_named(tmp_path: Path) -> None:
     table, other = tmp_path / "out.csv", tmp_path / "out.jsonl"
     table.write_text("a,b")
     other.write_text('{"event_id": "1"}\n')
-    with pytest.raises(SettingsError, match="only from JSON"):
-        open_results(table, "csv", source=None, resume=True)
-    with pytest.raises(SettingsError, match="line 1 is not a judgestream result"):
-        open_results(other, "jsonl", source=None, resume=True)
-    with pytest.raises(SettingsError, match="is a folder"):
-        open_results(tmp_path, "jsonl", source=None)
-    with pytest.raises(SettingsError, match="not a writable folder"):
-        open_results(tmp_path / "no" / "out.jsonl", "jsonl", source=None)
+    for path, words in (
+        (table, "only from JSON"),
+        (other, "line 1 is not a judgestream result"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "no" / "out.jsonl", "not a writable folder"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            open_results(path, "jsonl", source=None, resume=True)
 
 
 def summary() -> MetricTally:
