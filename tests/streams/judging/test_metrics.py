@@ -18,6 +18,11 @@ from streams.settings.tree import Settings
 from tests.streams.results import scored, task_of
 from tests.streams.store.records import StoreFile
 
+
+def priced(name: str = "a", host: str = "x.test", **usd: float) -> dict[str, Any]:
+    return {"name": name, "base_url": f"https://{host}/v1", "model": name, "usd_per_million_tokens": usd}
+
+
 WORDS = "tests.judge.metrics.code.functions:words"
 
 
@@ -136,22 +141,16 @@ def test_a_prefix_too_short_for_a_prompt_cache_is_noted(
 ) -> None:
     pack = tmp_path / "pack.yaml"
     pack.write_text(f"- role: system\n  content: '{'1' * examples}'\n- role: user\n  content: '{{answer}}'\n")
-    price = {"input": 4, "cached": 1, "output": 8}
-    endpoint = {"name": "a", "base_url": f"https://{host}/v1", "model": "m", "usd_per_million_tokens": price}
-    values = {"judge": {"endpoints": [endpoint], "budget": "none"}}
+    judge = {"endpoints": [priced(host=host, input=4, cached=1, output=8)], "budget": "none"}
     metrics = {"tone": {"prompt_pack": str(pack), "score_range": [1, 5]}}
-    (prompt,) = sample_prompts(Settings.model_validate({**values, "metrics": metrics}))
+    (prompt,) = sample_prompts(Settings.model_validate({"judge": judge, "metrics": metrics}))
     assert [bool(re.search(note or "", one)) for one in prompt["caching"]] == ([True] if note else [])
 
 
 def test_what_a_budget_pays_for_is_told() -> None:
     """The narrowest limit decides: 1 USD at 1 and 2 USD a million tokens, the reply 400, or 90 calls."""
-    endpoint = {
-        "name": "a", "base_url": "https://llm.example.com/v1", "model": "m",
-        "usd_per_million_tokens": {"input": 1, "output": 2},
-    }  # fmt: skip
     budget: dict[str, Any] = {"usd_per_day": 1}
-    judge = {"endpoints": [endpoint], "budget": budget}
+    judge = {"endpoints": [priced(input=1, output=2)], "budget": budget}
     values: dict[str, Any] = {"judge": judge, "metrics": {"relevance": {}}}
     (prompt,) = sample_prompts(Settings.model_validate(values))
     assert prompt["verdicts_per_day"] == 1_000_000 // (prompt["estimated_tokens"] + 2 * 400)
@@ -166,11 +165,7 @@ def test_config_check_tells_what_two_judges_save(tmp_path: Path) -> None:
 
     A budget of 1 USD pays for 1 / (r + 1/10) strong verdicts, and two phases pay above 2 sqrt(r) / (1 + r).
     """
-    endpoints = [
-        {"name": name, "base_url": "https://x.test/v1", "model": name,
-         "usd_per_million_tokens": {"input": usd, "output": usd}}
-        for name, usd in (("large", 20), ("small", 1))
-    ]  # fmt: skip
+    endpoints = [priced(name, input=usd, output=usd) for name, usd in (("large", 20), ("small", 1))]
     metrics = {"relevance": {"endpoints": ["large"], "two_phase": {"endpoint": "small"}}}
     values: dict[str, Any] = {
         "judge": {"endpoints": endpoints, "budget": {"usd_per_day": 1}},
@@ -211,8 +206,7 @@ def test_the_correlation_of_two_judges_is_that_in_the_store(tmp_path: Path) -> N
 def test_config_check_tells_the_rates_of_a_sampling_budget() -> None:
     """500 verdicts pay for 250 events with two metrics; a tenth of these are for two strata equally."""
     rules = [{"name": "gold", "when": {"tier": "gold"}, "rate": 1}]
-    price = {"input": 1, "output": 2}
-    endpoint = {"name": "a", "base_url": "https://x.test/v1", "model": "m", "usd_per_million_tokens": price}
+    endpoint = priced(input=1, output=2)
     values: dict[str, Any] = {
         "sampling": {"rules": rules, "budget": {"verdicts_per_day": 500}},
         "metrics": {"relevance": {}, "coverage": {}, "speed": {"code": "latency"}},
