@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any, Final, Self
 
 import orjson
-from aiohttp import BodyPartReader, web
+from aiohttp import web
 
 from judge.chat import OFFLINE_MODEL, ChatMessage, ChatReply, ChatRequest, ResponseSchema
 from judge.endpoints.options import is_loopback
@@ -20,11 +19,8 @@ from schemas import Usage
 
 CHARS_PER_TOKEN: Final = 4
 """Estimate for the token counts in `usage`, rounded up."""
-MAX_FILES: Final = 200
 _THREAD_FROM_CHARS = 64 * 1024
-_SERVED: Final = (
-    "POST /v1/chat/completions, POST /v1/embeddings, GET /v1/models, /v1/files and /v1/batches are served"
-)
+_SERVED: Final = "POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models are served"
 
 
 class OfflineChat:
@@ -47,7 +43,7 @@ class OfflineChat:
 
 
 class OfflineJudge:
-    """Serves `POST /v1/chat/completions`, `POST /v1/embeddings`, `GET /v1/models` and batches on loopback.
+    """Serves `POST /v1/chat/completions`, `POST /v1/embeddings` and `GET /v1/models` on loopback.
 
     Replies name the model `offline-rules-1`, whatever model is requested.
 
@@ -72,7 +68,6 @@ class OfflineJudge:
         self._latency_seconds = latency_seconds
         self._runner: web.AppRunner | None = None
         self.answered = 0
-        self.batches = OfflineBatches(self._completion)
 
     @property
     def base_url(self) -> str:
@@ -83,10 +78,7 @@ class OfflineJudge:
 
     async def start(self) -> None:
         app = web.Application(client_max_size=32 * 1024 * 1024, middlewares=[_errors_in_form])
-        app.router.add_post("/v1/chat/completions", self._complete)
-        app.router.add_post("/v1/embeddings", self._embed)
-        app.router.add_get("/v1/models", self._models)
-        self.batches.add_routes(app)
+        app.router.add_routes(self.routes())
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
         try:
@@ -95,6 +87,13 @@ class OfflineJudge:
             await runner.cleanup()
             raise
         self._runner = runner
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/v1/chat/completions", self._complete),
+            web.post("/v1/embeddings", self._embed),
+            web.get("/v1/models", self._models),
+        ]
 
     async def stop(self) -> None:
         runner, self._runner = self._runner, None
@@ -109,11 +108,9 @@ class OfflineJudge:
         await self.stop()
 
     async def _complete(self, request: web.Request) -> web.Response:
-        raw = await request.read()
-        completion = await self._completion(raw, latency_seconds=self._latency_seconds)
-        return _json(completion)
+        return _json(await self.completion(await request.read(), latency_seconds=self._latency_seconds))
 
-    async def _completion(self, raw: bytes, *, latency_seconds: float = 0.0) -> dict[str, Any]:
+    async def completion(self, raw: bytes, *, latency_seconds: float = 0.0) -> dict[str, Any]:
         body = orjson.loads(raw)
         if body.get("stream") or body.get("n") not in {None, 1}:
             raise ValueError("stream must be false and n 1")
@@ -199,88 +196,3 @@ async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamRespo
         return response
     told = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     return _json({"error": told}, status)
-
-
-class OfflineBatches:
-    """Serves `/v1/files` and `/v1/batches`; lines are answered when a batch is due and looked at."""
-
-    def __init__(self, answer: Callable[[bytes], Awaitable[dict[str, Any]]]) -> None:
-        self.seconds = 0.0
-        """Time from a batch's creation until it is due."""
-        self.files: dict[str, bytes] = {}
-        self.batches: dict[str, dict[str, Any]] = {}
-        self.due_at: dict[str, float] = {}
-        self._answer = answer
-        self._number = 0
-
-    def add_routes(self, app: web.Application) -> None:
-        app.router.add_post("/v1/files", self.upload)
-        app.router.add_get("/v1/files/{id}/content", self.content)
-        app.router.add_delete("/v1/files/{id}", self.delete)
-        app.router.add_post("/v1/batches", self.create)
-        app.router.add_get("/v1/batches", self.list_batches)
-        app.router.add_get("/v1/batches/{id}", self.retrieve)
-        app.router.add_post("/v1/batches/{id}/cancel", self.cancel)
-
-    def _name(self, kind: str) -> str:
-        self._number += 1
-        return f"{kind}-offline-{self._number}"
-
-    def keep(self, lines: list[bytes]) -> str | None:
-        if not lines:
-            return None
-        name = self._name("file")
-        self.files[name] = b"\n".join(lines)
-        if len(self.files) > MAX_FILES:
-            del self.files[next(iter(self.files))]
-        return name
-
-    async def upload(self, request: web.Request) -> web.Response:
-        async for part in await request.multipart():
-            if isinstance(part, BodyPartReader) and part.name == "file":
-                return web.json_response({"id": self.keep([bytes(await part.read())]), "object": "file"})
-        raise ValueError("there is no file")
-
-    async def content(self, request: web.Request) -> web.Response:
-        return web.Response(body=self.files[request.match_info["id"]])
-
-    async def delete(self, request: web.Request) -> web.Response:
-        del self.files[request.match_info["id"]]
-        return web.json_response({"id": request.match_info["id"], "deleted": True})
-
-    async def create(self, request: web.Request) -> web.Response:
-        body, name = await request.json(), self._name("batch")
-        batch = {"id": name, "object": "batch", "status": "in_progress", "created_at": int(time.time())}
-        self.batches[name] = batch | {one: body[one] for one in ("input_file_id", "metadata")}
-        self.due_at[name] = time.monotonic() + self.seconds
-        return web.json_response(self.batches[name])
-
-    async def list_batches(self, request: web.Request) -> web.Response:
-        names = list(reversed(self.batches))
-        start = names.index(request.query["after"]) + 1 if "after" in request.query else 0
-        end = start + int(request.query.get("limit", "20"))
-        page = [self.batches[name] for name in names[start:end]]
-        return web.json_response({"object": "list", "data": page, "has_more": end < len(names)})
-
-    async def retrieve(self, request: web.Request) -> web.Response:
-        batch = self.batches[request.match_info["id"]]
-        if batch["status"] == "in_progress" and time.monotonic() >= self.due_at[batch["id"]]:
-            batch["status"] = "finalizing"
-            await self.complete(batch)
-        return web.json_response(batch)
-
-    async def cancel(self, request: web.Request) -> web.Response:
-        batch = self.batches[request.match_info["id"]]
-        if batch["status"] == "in_progress":
-            batch["status"] = "cancelled"
-        return web.json_response(batch)
-
-    async def complete(self, batch: dict[str, Any]) -> None:
-        lines = map(orjson.loads, self.files[batch["input_file_id"]].splitlines())
-        output = [line_of(one, await self._answer(orjson.dumps(one["body"]))) for one in lines]
-        batch |= {"output_file_id": self.keep(output), "error_file_id": None, "status": "completed"}
-
-
-def line_of(request: dict[str, Any], body: dict[str, Any], status: int = 200) -> bytes:
-    response = {"status_code": status, "body": body}
-    return orjson.dumps({"custom_id": request["custom_id"], "response": response})

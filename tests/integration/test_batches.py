@@ -12,27 +12,27 @@ import orjson
 import pytest
 from aiohttp import web
 
-from judge.offline.server import OfflineJudge, line_of
 from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.processes import SOON_MISSED, process
 from tests.integration.stage import Stage, event
+from tests.judge.batch_judge import BatchJudge, line_of
 
 EVENTS: Final = 24
 IDS: Final = {f"e{number}" for number in range(EVENTS)}
 
 
 @pytest.fixture
-async def judge() -> AsyncIterator[OfflineJudge]:
-    async with OfflineJudge() as running:
+async def judge() -> AsyncIterator[BatchJudge]:
+    async with BatchJudge() as running:
         yield running
 
 
 @pytest.fixture
-def stage(bootstrap_servers: str, tmp_path: Path, judge: OfflineJudge) -> Stage:
+def stage(bootstrap_servers: str, tmp_path: Path, judge: BatchJudge) -> Stage:
     return with_lane(Stage(bootstrap_servers, tmp_path), judge)
 
 
-def with_lane(stage: Stage, judge: OfflineJudge, **batch: Any) -> Stage:
+def with_lane(stage: Stage, judge: BatchJudge, **batch: Any) -> Stage:
     values = {"close_after_seconds": 2, "max_requests": 500, "give_up_after_seconds": 600, "fast_share": 0.25}
     endpoint = {
         "name": "offline",
@@ -52,7 +52,7 @@ def batched(results: Sequence[Any]) -> set[str]:
     return {one.event_id for one in results if one.cost_usd < usd[one.event_id]}
 
 
-async def test_most_verdicts_come_in_a_batch_at_half_the_price(stage: Stage, judge: OfflineJudge) -> None:
+async def test_most_verdicts_come_in_a_batch_at_half_the_price(stage: Stage, judge: BatchJudge) -> None:
     """The others come at once; each names its task on its metric's topic."""
     async with stage.worker(None) as (_, registry):
         await stage.produce([event(number) for number in range(EVENTS)])
@@ -86,7 +86,7 @@ NEVER: Final = EVENTS + 1
 
 
 def with_faults(
-    judge: OfflineJudge,
+    judge: BatchJudge,
     *,
     missing: int = NEVER,
     failed: int = NEVER,
@@ -104,7 +104,7 @@ def with_faults(
             if number % failed == 0 and number % missing:
                 errors.append(line_of(line, {"error": {"message": "failed on request"}}, 500))
             elif number % missing:
-                body = await judge._completion(orjson.dumps(line["body"]))
+                body = await judge.completion(orjson.dumps(line["body"]))
                 if number % cut == 0:
                     body["choices"][0]["finish_reason"] = "length"
                 again = [] if number % doubled else [line_of(line, body | {"choices": []})]
@@ -116,7 +116,7 @@ def with_faults(
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_what_no_batch_answers_is_judged_at_once(stage: Stage, judge: OfflineJudge, name: str) -> None:
+async def test_what_no_batch_answers_is_judged_at_once(stage: Stage, judge: BatchJudge, name: str) -> None:
     """Lines that are missing, failed, cut or ambiguous; batches that expire, fail or are given up."""
     with_lane(stage, judge, give_up_after_seconds=2 if name == "slow" else 600)
     judge.batches.seconds = 600 if name == "slow" else 0
@@ -169,7 +169,7 @@ async def test_a_worker_killed_in_a_batch_s_life_pays_no_verdict_twice(
 ) -> None:
     """Its successor finds the batch by its id, or by its key; without one it judges at once."""
     name, after = STEPS[step]
-    judge = OfflineJudge()
+    judge = BatchJudge()
     held = Held(getattr(judge.batches, name), after=after)
     setattr(judge.batches, name, held.handle)
     async with judge:
@@ -196,7 +196,7 @@ async def test_a_worker_killed_in_a_batch_s_life_pays_no_verdict_twice(
 @pytest.mark.slow
 async def test_a_batch_outlives_the_workers_that_wait_for_it(bootstrap_servers: str, tmp_path: Path) -> None:
     """A worker stops at once although a batch is open; of its successors one is killed."""
-    async with OfflineJudge() as judge:
+    async with BatchJudge() as judge:
         judge.batches.seconds = 600
         stage = with_lane(Stage(bootstrap_servers, tmp_path), judge)
         stage.changes |= SOON_MISSED

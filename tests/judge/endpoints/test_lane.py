@@ -25,9 +25,9 @@ from judge.endpoints.lane import (
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.errors import BatchMissedError, DrainingError
 from judge.evaluate.evaluator import Evaluator
-from judge.offline.server import OfflineJudge
 from schemas import JudgeTask
 from tests.integration.deadlines import until
+from tests.judge.batch_judge import BatchJudge
 from tests.judge.fake_openai import fake_openai
 from tests.judge.tasks import TONE, make_task
 
@@ -63,7 +63,7 @@ class Clock:
 
 
 class Bench:
-    def __init__(self, judge: OfflineJudge) -> None:
+    def __init__(self, judge: BatchJudge) -> None:
         self.judge, self.log, self.clock, self.now = judge, Log(), Clock(), Clock()
         self.open = contextlib.AsyncExitStack()
 
@@ -84,7 +84,7 @@ class Bench:
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    async with OfflineJudge() as judge:
+    async with BatchJudge() as judge:
         bench = Bench(judge)
         async with bench.open:
             yield bench
