@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from judge.endpoints.lane import BatchRecord
-from judge.endpoints.pool import EndpointPool
 from judge.evaluate.prices import ModelPrice, PriceTable
 from schemas import JudgeTask, Scored, Source, Suspicion, Usage, result_id
 from streams.errors import TooLargeError
@@ -164,10 +163,10 @@ PANEL = {"panel": {"samples": 3}}
 LANE = {"batch": {"fast_share": 0}}
 
 
-def settings(**metrics: Any) -> Settings:
+def settings() -> Settings:
     endpoint = {"name": "a", "base_url": "http://127.0.0.1:9/v1", "model": "offline-rules-1", "lane": LANE}
     plain = {**endpoint, "name": "b", "lane": None}
-    metrics = metrics or {"coverage": {}, "relevance": {"endpoints": ["b", "a"]}, "refusal": PANEL}
+    metrics = {"coverage": {}, "relevance": {"endpoints": ["b", "a"]}, "refusal": PANEL}
     return Settings.model_validate({"judge": {"endpoints": [endpoint, plain]}, "metrics": metrics})
 
 
@@ -185,32 +184,19 @@ class Written:
         assert topic
 
 
-class Lanes:
-    def __init__(self) -> None:
-        wanted = settings()
-        metrics = build_metrics(wanted)
-        self.pool: EndpointPool = open_pool(wanted.judge, judge_endpoints(wanted.judge, {}))
-        options = batch_options(wanted.judge.endpoints[0], wanted.judge)
-        assert options is not None
-        self.options = options
-        self.pool.endpoints[0].lane = cast("Any", SimpleNamespace(options=options, endpoint="a"))
-        self.output, self.suspected = Written(), list[tuple[str, str]]()
-        judges = metric_judges(self.pool, metrics, wanted.metrics)
-
-        def suspicious(task: JudgeTask) -> bool:
-            return (task.metric, task.labels.get("tenant", "")) in self.suspected
-
-        self.agent = JudgeAgent(
-            judges=judges,
-            output=cast("Any", self.output),
-            topics=TopicSettings(),
-            spending=Spending(BudgetSettings()),
-            citations=CitationWatch([]),
-            suspicious=suspicious,
-        )
-
-    def takes(self, task: JudgeTask = TASK, *headers: tuple[str, bytes]) -> bool:
-        return self.agent.may_wait(task, record(task, headers=headers))
+def with_a_lane(suspicious: Callable[[JudgeTask], bool] = lambda _: False) -> tuple[JudgeAgent, Any, float]:
+    """Return an agent, what it writes, and the seconds that a task may wait."""
+    wanted, output = settings(), Written()
+    pool = open_pool(wanted.judge, judge_endpoints(wanted.judge, {}))
+    options = batch_options(wanted.judge.endpoints[0], wanted.judge)
+    assert options is not None
+    pool.endpoints[0].lane = cast("Any", SimpleNamespace(options=options, endpoint="a"))
+    agent = JudgeAgent(
+        judges=metric_judges(pool, build_metrics(wanted), wanted.metrics), output=cast("Any", output),
+        topics=TopicSettings(), spending=Spending(BudgetSettings()), citations=CitationWatch([]),
+        suspicious=suspicious,
+    )  # fmt: skip
+    return agent, output, options.longest_seconds
 
 
 def record(task: JudgeTask = TASK, *, timestamp: float | None = None, **given: Any) -> Record:
@@ -235,30 +221,30 @@ def test_each_stratum_has_the_stated_share_at_once_whatever_its_rate() -> None:
 
 
 async def test_only_live_tasks_of_a_metric_whose_first_endpoint_has_batches_wait() -> None:
-    lanes = Lanes()
-    assert lanes.takes()
-    others = [TASK.model_copy(update={"metric": metric}) for metric in ("relevance", "refusal", "unknown")]
-    assert not any(map(lanes.takes, (*others, TASK.model_copy(update={"replay_id": "burst-1"}))))
-    assert not lanes.takes(TASK, ("judge_at_once", b"1"))
-    lanes.suspected.append(("coverage", "a"))
-    assert lanes.takes(TASK.model_copy(update={"labels": {"tenant": "b"}}))
-    assert not lanes.takes(TASK.model_copy(update={"labels": {"tenant": "a"}}))
+    agent, *_ = with_a_lane(lambda task: task.labels.get("tenant") == "a")
+    others: list[dict[str, Any]] = [{"metric": metric} for metric in ("relevance", "refusal", "unknown")]
+    others += [{"replay_id": "burst-1"}, {"labels": {"tenant": "a"}}]
+    for task in (TASK.model_copy(update=changes) for changes in others):
+        assert not agent.may_wait(task, record(task))
+    assert agent.may_wait(TASK, record())
+    assert agent.may_wait(TASK.model_copy(update={"labels": {"tenant": "b"}}), record())
+    assert not agent.may_wait(TASK, record(headers=(("judge_at_once", b"1"),)))
 
 
 async def test_a_task_goes_to_the_waiting_ones_and_back() -> None:
-    lanes = Lanes()
-    await lanes.agent.handle(record(), "coverage")
-    await lanes.agent.handle_in_batch(record(timestamp=time.time() - lanes.options.longest_seconds - 1))
-    await lanes.agent.handle_in_batch(record(TASK.model_copy(update={"metric": "relevance"})))
-    written = [(topic, *set(headers) - {"result_id"}) for topic, headers in lanes.output.records]
+    agent, output, longest = with_a_lane()
+    await agent.handle(record(), "coverage")
+    await agent.handle_in_batch(record(timestamp=time.time() - longest - 1))
+    await agent.handle_in_batch(record(TASK.model_copy(update={"metric": "relevance"})))
+    written = [(topic, *set(headers) - {"result_id"}) for topic, headers in output.records]
     back = [(f"judge.tasks.{name}", "judge_at_once") for name in ("coverage", "relevance")]
     assert written == [("qa.batch-tasks", "task_place"), *back]
-    (_, headers), *_ = lanes.output.records
+    (_, headers), *_ = output.records
     kept = record(topic="qa.batch-tasks", headers=(("task_place", headers["task_place"]),))
-    source = lanes.agent.source(scored(1, 3, metric="coverage"), kept)
+    source = agent.source(scored(1, 3, metric="coverage"), kept)
     assert (source.topic, source.partition, source.offset) == ("judge.tasks.coverage", 2, 7)
-    lanes.output.is_too_small = True
-    assert not await lanes.agent.put(TASK, record())
+    output.is_too_small = True
+    assert not await agent.put(TASK, record())
 
 
 def test_the_log_passes_on_what_is_a_batch() -> None:
