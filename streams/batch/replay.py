@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from judge.text.printable import printable
 from schemas import RESULT, JudgeTask, Result, Scored
 from streams.batch.comparison import Comparison, Seen, compare_scores
-from streams.batch.engine import Batch, End, Spent, open_batch
+from streams.batch.engine import Batch, End, Spent, Work, open_batch
 from streams.batch.plan import Estimate, Plan, settings_of
 from streams.batch.selection import FileWork, PastSelection, RecordCounts, selectors
 from streams.batch.sources import Line
@@ -204,28 +204,23 @@ class Replay:
         self, counted: RecordCounts, done: Collection[str] = ()
     ) -> AsyncGenerator[JudgeTask, None]:
         seen: set[bytes] = set()
-        async with aclosing(self._all_tasks(counted)) as tasks:
-            async for task in tasks:
+        async with aclosing(self._work(counted)) as work:
+            async for task in work:
+                if isinstance(task, Line):
+                    continue
                 known = bytes.fromhex(task.result_id)
                 if known not in seen and task.result_id not in done:  # judge a duplicate event once
                     seen.add(known)
                     yield task
 
-    async def _all_tasks(self, counted: RecordCounts) -> AsyncGenerator[JudgeTask, None]:
+    def _work(self, counted: RecordCounts) -> AsyncGenerator[Work, None]:
         if self.plan.file is None:
-            async with (
-                aclosing(self._topic.read(self._topics.events, self._extended)) as records,
-                aclosing(self._selection.tasks(records, counted, self._holds)) as tasks,
-            ):
-                async for task in tasks:
-                    yield task
-            return
+            records = self._topic.read(self._topics.events, self._extended)
+            return self._selection.tasks(records, counted, self._holds)
         single, whole = selectors(SamplingPolicy(), self._settings, self._metrics, self.replay_id)
         reader, source = open_line_reader(self._settings), self.plan.file.name
         work = FileWork(single=single, whole=whole, reader=reader, source=source, counted=counted)
-        async for item in work.of(self.lines()):
-            if not isinstance(item, Line):
-                yield item
+        return work.of(self.lines())
 
     def _holds(self, place: Any) -> bool:
         start, end = self._range.get(place.partition, (0, 0))

@@ -13,7 +13,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -162,20 +162,21 @@ class PastSelection:
         """Seconds before and after the time range in which its traces or conversations may have records."""
 
     async def tasks(
-        self, records: AsyncIterator[Record], counted: RecordCounts, inside: Inside
+        self, records: AsyncGenerator[Record, None], counted: RecordCounts, inside: Inside
     ) -> AsyncGenerator[JudgeTask, None]:
         """Yield the tasks of records, in order per partition; a trace is inside if its first one is."""
         if isinstance(self._reader, GroupReader):
             events = self._groups(self._reader, records, counted, inside)
         else:
             events = self._events(self._reader, records, counted, inside)
-        async for record, event, selector in events:
-            if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
-                counted.passed["other_part"] += 1
-                continue
-            with suppress(EventError):
-                for task in await counted.tasks_of(record, event, selector):
-                    yield task
+        async with aclosing(records):
+            async for record, event, selector in events:
+                if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
+                    counted.passed["other_part"] += 1
+                    continue
+                with suppress(EventError):
+                    for task in await counted.tasks_of(record, event, selector):
+                        yield task
 
     async def _events(
         self, reader: RecordReader, records: AsyncIterator[Record], counted: RecordCounts, inside: Inside

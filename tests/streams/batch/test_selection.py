@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def settings(**changes: Any) -> Settings:
 async def selected(
     settings: Settings, records: Sequence[Record], *, first: int = 0, end: int = 1_000, **options: Any
 ) -> tuple[list[JudgeTask], RecordCounts]:
-    async def given() -> AsyncIterator[Record]:
+    async def given() -> AsyncGenerator[Record, None]:
         for record in records:
             yield record
 
