@@ -87,6 +87,7 @@ class Spending:
         self._turns: dict[Accounts, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._samples: deque[tuple[datetime, dict[Account, int]]] = deque(maxlen=SAMPLES)
         self._waiting: Counter[str] = Counter()
+        self._told: dict[str, datetime] = {}
         self._draining = False
         self._change = asyncio.Event()
 
@@ -285,11 +286,12 @@ class Spending:
         async with self._turns[accounts]:
             try:
                 while not self._draining and (until := self.admit(accounts)) is not None:
-                    spent = self._spent_caps(accounts) - deferred
-                    for cap in sorted(one for one in spent if not self._waiting[one]):
+                    spent = self._spent_caps(accounts)
+                    for cap in sorted(one for one in spent if self._told.get(one) != until):
+                        self._told[cap] = until
                         told, ratio = "judging budget spent, tasks wait in Kafka", self.spent_ratio(cap)
                         _log.warning(told, cap=cap, until=until.isoformat(), day_spent_ratio=round(ratio, 3))
-                    self._waiting.update(spent)
+                    self._waiting.update(spent - deferred)
                     deferred |= spent
                     seconds = max((until - self._now()).total_seconds(), 0.0)
                     with suppress(TimeoutError):
@@ -300,7 +302,7 @@ class Spending:
             refused = self._draining
         if refused:
             raise DrainingError("the verdict waited for the budget, and the worker gives its task up")
-        if any(not self._waiting[cap] for cap in deferred):
+        if [cap for cap in deferred if self._told.pop(cap, None) is not None]:
             _log.info("judging budget available again")
 
     def _spent_caps(self, accounts: Accounts) -> set[str]:
