@@ -77,7 +77,7 @@ def set_up_logs(
     else:
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     if masker is not None:
-        last.append(lambda _logger, _name, line: masker.mask(line))
+        last.append(lambda _logger, _name, line: masker.mask(str(line)))
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -75,7 +75,7 @@ def _add_intake(worker: Worker) -> None:
     settings, topic = worker.settings, worker.settings.topics.events
     reader, reading = open_reader(settings, worker.env), reading_policy(settings)
     worker.closing.append(reader.close)
-    worker.troubles.append(partial(_trouble, reader, "waiting for "))
+    worker.dependencies.append(("waiting for ", reader))
     policy = sampling_policy(settings.sampling)
     lowers = settings.judge.budget.when_spent == "lower_rate"
     rate_factor = worker.spending.rate_factor if lowers else None
@@ -121,10 +121,6 @@ def _add_intake(worker: Worker) -> None:
     if predicate is not None:
         worker.options.predicates = {topic: predicate}
         worker.metrics.skips = predicate.skipped
-
-
-def _trouble(dependency: Any, words: str) -> list[str]:
-    return [] if dependency.trouble is None else [f"{words}{dependency.trouble}"]
 
 
 def _add_judge(worker: Worker) -> None:
@@ -253,7 +249,7 @@ def _add_sinks(worker: Worker) -> None:
     )
     for way in (*ways["verdicts"], *ways["incidents"]):
         worker.closing.append(way.close)
-        worker.troubles.append(partial(_trouble, way, f"sink {way.name} fails: "))
+        worker.dependencies.append((f"sink {way.name} fails: ", way))
     if ways["verdicts"]:
         worker.add(topics.scores, "sink", SinkAgent(ways["verdicts"], worker.output))
     if ways["incidents"]:

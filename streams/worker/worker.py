@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from secrets import token_hex
@@ -103,8 +103,8 @@ class Worker:
         """Run next to the agents until the end."""
         self.patience: dict[str, float] = {}
         """By topic, the seconds that a record may wait by design."""
-        self.troubles: list[Callable[[], Iterable[str]]] = [self._kafka_troubles]
-        """Return a message for each dependency, but the judge, that fails at present."""
+        self.dependencies: list[tuple[str, Any]] = []
+        """What says in `trouble` why it fails at present, if so, after the beginning of the message."""
         self.pool: EndpointPool | None = None
         self.monitors: PartitionMonitors | None = None
         self.leasing: Leasing | None = None
@@ -214,19 +214,16 @@ class Worker:
         return MonitorSnapshot((), now) if self.monitors is None else self.monitors.snapshot(now)
 
     def broker_troubles(self) -> list[str]:
-        found = [message for trouble in self.troubles for message in trouble()]
-        # Messages may quote the broker and need no login. Secrets may have changed since the start.
-        masker = settings_masker(self.settings, self.env) if found else None
-        return found if masker is None else [masker.mask(one) for one in found]
-
-    def _kafka_troubles(self) -> Iterator[str]:
         refused, failing = self.app.admission.trouble, self.output.trouble
-        if refused is not None:
-            yield f"the broker refuses new connections: {refused}"
+        found = [] if refused is None else [f"the broker refuses new connections: {refused}"]
         if failing is not None:
             why = printable(str(explain(failing.error, self.settings.kafka) or repr(failing.error)), 300)
             seconds = time.monotonic() - failing.since
-            yield f"writing to {failing.topic} has failed for {seconds:.0f} s: {why}"
+            found.append(f"writing to {failing.topic} has failed for {seconds:.0f} s: {why}")
+        found += [f"{words}{one.trouble}" for words, one in self.dependencies if one.trouble is not None]
+        # Messages may quote the broker and need no login. Secrets may have changed since the start.
+        masker = settings_masker(self.settings, self.env) if found else None
+        return found if masker is None else [masker.mask(one) for one in found]
 
     # The end
 
