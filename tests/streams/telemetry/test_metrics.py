@@ -12,16 +12,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from schemas import Correction, Failed, JudgeCall, Scored, Suspicion, Times, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
+from streams.telemetry import exposition
 from streams.telemetry.catalogue import CATALOGUE, LABELS, SUMS
-from streams.telemetry.exposition import (
-    OPENMETRICS,
-    TEXT,
-    PartitionState,
-    SeriesGauge,
-    content_type,
-    expose,
-    partition_values,
-)
+from streams.telemetry.exposition import OPENMETRICS, TEXT, PartitionState, SeriesGauge, content_type, expose
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.labels import OTHERS_PER_PLACE, BoundedLabels, label_names
 from tests.places import ROOT
@@ -93,7 +86,7 @@ def _partitions(metrics: Metrics) -> None:
         PartitionState("t", 0, lag_records=5, oldest_timestamp=90.0, unfinished=2, finished=7),
         PartitionState("t", 1, lag_records=None, oldest_timestamp=None, unfinished=0, finished=0),
     ]
-    metrics.watch_series("judgestream", lambda: partition_values(states, 100.0))
+    metrics.watch_series("judgestream", lambda: exposition.partition_values(states, 100.0))
 
 
 _PRIMARY = 'endpoint="primary"'

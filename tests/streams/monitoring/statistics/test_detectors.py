@@ -6,7 +6,7 @@ from random import Random
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams.monitoring.statistics.detectors import (
@@ -64,6 +64,7 @@ def test_one_step_by_hand() -> None:
     assert detector.samples == 1
 
 
+@example([*[(0.0, 0.9, 1.0)] * 5000, (1.0, 0.9, 1.0)], 100.0)  # it would overflow
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.floats(0.001, 0.999), st.floats(1e-6, 1)), max_size=50),
     st.floats(1, 1e12),
@@ -74,20 +75,11 @@ def test_the_statistic_is_finite_and_never_negative(
     detector = ShiryaevRobertsEDetector(threshold=threshold)
     for value, mean, share in samples:
         alarm = detector.update(value, tolerated_mean=mean, share=share)
-        assert isfinite(detector.statistic)
+        assert all(map(isfinite, detector.evidence))
         assert detector.statistic > 0
         assert alarm == (detector.statistic >= threshold)
     detector.reset()
     assert (detector.statistic, detector.samples) == (0, 0)
-
-
-def test_the_statistic_does_not_overflow() -> None:
-    detector = ShiryaevRobertsEDetector(threshold=100)
-    for _ in range(5000):
-        detector.update(0.0, tolerated_mean=0.9)
-    assert isfinite(detector.statistic)
-    assert detector.samples == 5000
-    assert detector.update(1.0, tolerated_mean=0.9)
 
 
 @pytest.mark.parametrize(
