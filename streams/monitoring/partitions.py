@@ -164,7 +164,7 @@ class PartitionMonitors:
                 pause = min(2 * pause, longest)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
-        """Do nothing: `handle` itself tries again."""
+        """Do nothing: `handle` tries again, and the pipeline has logged what could not be forwarded."""
 
     async def _take(self, record: Record) -> None:
         held = self._held.get(record.partition) or await self._restore(record.partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Final
 
 import structlog
@@ -58,7 +58,7 @@ async def run_worker(
     finish = stop_seconds(settings) if finish_seconds is None else finish_seconds
     worker = Worker(settings, agents=agents, registry=registry, chat=chat, env=env)
     try:
-        _tell_start(settings, worker.group_id, worker.agents)
+        _tell_start(worker)
         # Report invalid settings before waiting for the broker.
         add_agents(worker)
         port = await serve(worker, *open_access(settings.telemetry, worker.env))
@@ -94,8 +94,8 @@ async def run_worker(
         await worker.close()
 
 
-def _tell_start(settings: Settings, group_id: str, agents: Sequence[AgentName]) -> None:
-    kafka, topics = settings.kafka, settings.topics
+def _tell_start(worker: Worker) -> None:
+    settings, kafka, topics = worker.settings, worker.settings.kafka, worker.settings.topics
     _log.info("broker", bootstrap_servers=kafka.bootstrap_servers, security=kafka.security.protocol)
     _log.info(
         "topics",
@@ -105,7 +105,7 @@ def _tell_start(settings: Settings, group_id: str, agents: Sequence[AgentName]) 
         dead_letters=topics.dead_letters,
         alerts=topics.alerts,
     )
-    _log.info("group", group_id=group_id, agents=list(agents))
+    _log.info("group", group_id=worker.group_id, agents=list(worker.agents))
     _log.info(
         "sampling",
         default_rate=settings.sampling.default_rate,
