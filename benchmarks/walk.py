@@ -25,7 +25,7 @@ from benchmarks.judgeable import event_of, instant_judge, name_of
 from benchmarks.judging import judge_tasks
 from streams.settings.tree import Settings
 from streams.worker.run import run_worker
-from tests.threaded_broker import ThreadedBroker
+from tests.threaded_broker import broker_in_thread
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 EVENTS: Final = 3
@@ -98,8 +98,7 @@ def _place(frame: FrameType) -> tuple[str, str]:
 
 async def walk(agent: str, walked: Walk, base_url: str) -> Passed:
     """Run a worker with only this agent on events, one at a time."""
-    with ThreadedBroker() as broker:
-        servers = broker.bootstrap_servers
+    with broker_in_thread() as servers:
         settings = Settings.model_validate(
             {
                 "kafka": {"bootstrap_servers": servers, "group_id": f"walk-{agent}"},

@@ -7,7 +7,7 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -28,33 +28,23 @@ async def on_loopback(
         await runner.cleanup()
 
 
-class LoopThread:
-    """An event loop in a thread, which goes on while the test itself is busy."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def call(self, action: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread."""
-        return asyncio.run_coroutine_threadsafe(action, self._loop).result(10)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-
-
 @contextmanager
 def in_thread(server: AbstractAsyncContextManager[T]) -> Iterator[T]:
-    """Run a server in a thread for a `with` block."""
-    with LoopThread() as thread:
-        started = thread.call(server.__aenter__())
+    """Run a server in a thread for a `with` block; it goes on while the test itself is busy."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+
+    def call(action: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(action, loop).result(10)
+
+    thread.start()
+    try:
+        started = call(server.__aenter__())
         try:
             yield started
         finally:
-            thread.call(server.__aexit__(None, None, None))
+            call(server.__aexit__(None, None, None))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

@@ -4,39 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 from streams.embedded.broker import EmbeddedBroker
-from tests.loopback import LoopThread, in_thread
-
-
-class ThreadedBroker(LoopThread):
-    """An `EmbeddedBroker` that can be stopped and started again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._broker = EmbeddedBroker()
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._broker.bootstrap_servers
-
-    def start(self) -> None:
-        """Start serving; returns when clients can connect."""
-        self.call(self._broker.start())
-
-    def stop(self) -> None:
-        """Stop serving and keep the records, so that `start` can follow."""
-        self.call(self._broker.stop())
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        super().__exit__()
+from tests.loopback import in_thread
 
 
 @contextlib.contextmanager

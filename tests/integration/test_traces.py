@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
+from streams.embedded.broker import EmbeddedBroker
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
 from tests.integration.deadlines import until
@@ -19,7 +20,6 @@ from tests.integration.stage import Chat, Stage, decided, trace_ids
 from tests.integration.tuning import CLOSING, GRACE
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import events_of, topic
-from tests.threaded_broker import ThreadedBroker
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
@@ -143,7 +143,7 @@ async def test_no_trace_is_judged_from_a_half_after_a_stop(fault: str, tmp_path:
 
 async def _stop_amid_halves(fault: str, tmp_path: Path, idle: float) -> bool:
     """Return False if a slow machine may rightly have closed halves before the stop or after it."""
-    with ThreadedBroker() as broker:
+    async with EmbeddedBroker() as broker:
         stage = Stage(
             broker.bootstrap_servers,
             tmp_path,
@@ -170,15 +170,16 @@ async def _stop_amid_halves(fault: str, tmp_path: Path, idle: float) -> bool:
                 stopped = time.monotonic()
                 if stopped - halves > idle - 1:
                     return False
-                broker.stop() if fault == "broker away" else worker.send_signal(signal.SIGSTOP)
-
                 rest = [(one, parts(one)[2]) for one in ids]
-                if fault != "broker away":
+                if fault == "broker away":
+                    await broker.stop()
+                else:
+                    worker.send_signal(signal.SIGSTOP)
                     await produce(stage, rest, began + 1_000)
                 await until(lambda: time.monotonic() - stopped > idle + 1, "a stop beyond the idle time")
                 if fault == "broker away":
                     back = time.monotonic()
-                    broker.start()
+                    await broker.start()
                     await produce(stage, rest, began + 1_000)
                     if time.monotonic() - back > idle - 1:
                         return False
