@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.deadlines import until
-from tests.streams.store.test_agent import _agent, _broker, _count, _records, _running
+from tests.streams.store.records import count_rows
+from tests.streams.store.test_agent import _agent, _broker, _records, _running
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
@@ -28,14 +29,14 @@ asyncio.run(agent.run())
 
 
 def _has_more(path: Path, had: int) -> bool:
-    return _count(path) > had
+    return count_rows(path) > had
 
 
 async def test_a_store_whose_process_is_killed_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite3"
     async with _broker(_records(0, RESULTS)) as (broker, _):
         for _kill in range(KILLS):
-            had = max(_count(path), 0)
+            had = max(count_rows(path), 0)
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", _KEEP, str(path), broker.bootstrap_servers
             )
@@ -44,8 +45,8 @@ async def test_a_store_whose_process_is_killed_loses_nothing(tmp_path: Path) -> 
             finally:
                 process.kill()
                 await process.wait()
-        assert 0 < _count(path) < RESULTS  # else no write was in progress
+        assert 0 < count_rows(path) < RESULTS  # else no write was in progress
         async with _running(_agent(path, broker)):
-            await until(lambda: _count(path) >= RESULTS, "all results")
-            await until(lambda: _count(path, "texts") >= RESULTS, "all texts")
-        assert (_count(path), _count(path, "texts")) == (RESULTS, RESULTS)
+            await until(lambda: count_rows(path) >= RESULTS, "all results")
+            await until(lambda: count_rows(path, "texts") >= RESULTS, "all texts")
+        assert (count_rows(path), count_rows(path, "texts")) == (RESULTS, RESULTS)

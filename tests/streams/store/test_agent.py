@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -23,7 +22,7 @@ from streams.store import agent as agent_module
 from streams.store.agent import StoreAgent, StoreWriter
 from tests.integration.deadlines import until
 from tests.streams.results import START, scored
-from tests.streams.store.records import TOPICS, result_record, task_record
+from tests.streams.store.records import TOPICS, count_rows, result_record, task_record
 
 
 @asynccontextmanager
@@ -70,16 +69,8 @@ async def _filled(
     async with _broker(results) as (broker, producer):
         agent = _agent(path, broker, **options)
         async with _running(agent):
-            await until(lambda: _count(path) == count and agent.behind == 0, "all")
+            await until(lambda: count_rows(path) == count and agent.behind == 0, "all")
             yield agent, producer
-
-
-def _count(path: Path, table: str = "results") -> int:
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-    except sqlite3.Error:
-        return -1
 
 
 def _records(first: int, end: int) -> list[Record]:
@@ -99,9 +90,9 @@ async def test_a_killed_store_resumes_from_its_positions(
         await _send(producer, _records(2_990, 3_100))  # ten of them are repeated
         agent = _agent(path, broker)
         async with _running(agent):
-            await until(lambda: _count(path, "texts") == 3_100, "all texts")
+            await until(lambda: count_rows(path, "texts") == 3_100, "all texts")
             await until(lambda: agent.behind == 0, "the end of the topics")
-        assert (agent.trouble, _count(path), _count(path, "texts")) == (None, 3_100, 3_100)
+        assert (agent.trouble, count_rows(path), count_rows(path, "texts")) == (None, 3_100, 3_100)
 
 
 def _garble(path: Path, place: int) -> None:
@@ -132,7 +123,7 @@ async def test_damage_is_noticed_and_mended(
         HARMS[harm](path)
         await _send(producer, _records(390, 400))
         await until(lambda: str(path) in str(agent.trouble), "the damage")
-        await until(lambda: _count(path) == 400, "the mended store")
+        await until(lambda: count_rows(path) == 400, "the mended store")
         await until(lambda: agent.trouble is None, "the end of the trouble")
         # Only what was written to the deleted log is read again: the file is whole.
         assert (agent.verdicts < 2 * written) == (harm == "its log deleted")
@@ -149,10 +140,10 @@ async def test_a_clock_that_jumps_deletes_nothing(tmp_path: Path, monkeypatch: p
     async with _filled(path, _records(0, 400), 400, days=30, now=lambda: clock[0]) as (agent, producer):
         clock[0] += 40 * 86_400
         await _send(producer, _records(400, 450))
-        await until(lambda: _count(path) == 450, "the new ones")
+        await until(lambda: count_rows(path) == 450, "the new ones")
         tidied = agent._tidied
         await until(lambda: agent._tidied != tidied, "another round")
-        assert (_count(path), _count(path, "texts")) == (450, 450)
+        assert (count_rows(path), count_rows(path, "texts")) == (450, 450)
 
 
 async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,10 +157,10 @@ async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytes
         await _send(producer, [result_record(scored(9, 3, seconds=33.5 * 86_400.0))])
         # Answers 0 to 3 are more than 30 days older than the newest, at 33.5 days.
         for left in (7, 6, 5, 4, 3):
-            await until(lambda left=left: _count(path) == left, f"{left} left")  # type: ignore[misc]
+            await until(lambda left=left: count_rows(path) == left, f"{left} left")  # type: ignore[misc]
             clock[0] += 10.0
         await until(lambda: agent._tidied == clock[0], "the last round")
-        assert _count(path) == 3
+        assert count_rows(path) == 3
 
 
 async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,5 +173,5 @@ async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
             with patch.object(StoreWriter, "write", side_effect=full):
                 await until(lambda: agent.trouble is not None, "the trouble")
             assert agent.trouble == "store.path: the disk is full"
-            await until(lambda: _count(path) == 50, "all results")
+            await until(lambda: count_rows(path) == 50, "all results")
             await until(lambda: agent.trouble is None, "the end of the trouble")

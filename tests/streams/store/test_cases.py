@@ -23,7 +23,7 @@ from streams.store import query
 from streams.store.records import TextsKept, text_row, unpacked
 from streams.store.verdicts import EvidenceItem, items_of, links_of, pieces
 from streams.store.views.incidents import LATEST, find, group, summary_of
-from streams.store.views.labels import read_labels
+from streams.store.views.labels import agreements, read_labels
 from tests.streams.results import scored, task_of
 from tests.streams.store.records import StoreFile, task_record
 from tests.streams.store.views import serving
@@ -96,7 +96,13 @@ def kept(_: StoreFile, texts: TextsKept, **fields: Any) -> Any:
     return [unpacked(packed), words]
 
 
+def agreement(_: StoreFile, *said: Mapping[str, Any]) -> Any:
+    """Return how many of each person's latest labels are the judge's score, by what chose the answers."""
+    return [(one.policy, len(one.pairs), one.same) for one in agreements(said)]
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "agreement": agreement,
     "evidence": lambda _, evidence, *pages: items_of(evidence, pages),
     "incidents": incidents,
     "kept texts": lambda store, texts, fields: kept(store, texts, **fields),

@@ -27,17 +27,12 @@ from streams.store.database import Snapshot, StoreReader, file_bytes, open_write
 from streams.store.query import Filter, Filtered, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds, pack, unpacked
 from tests.streams.results import START, at, numbered, scored
-from tests.streams.store.records import TOPICS, StoreFile, batch_of, result_record, task_record
+from tests.streams.store.records import TOPICS, StoreFile, batch_of, count_rows, result_record, task_record
 
 
 def _drawn(snapshot: Snapshot, wanted: Filter = Filter()) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: B008
     found, by_label = (draw(snapshot, wanted, lambda _: (1, 5)) for draw in (charts.charts, charts.by_label))
     return found, by_label
-
-
-def _count(path: Path, table: str = "results") -> int:
-    with closing(sqlite3.connect(path)) as db:
-        return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def test_a_repeated_result_is_stored_once_as_the_first(store: StoreFile) -> None:
@@ -70,7 +65,7 @@ def test_a_batch_that_fails_leaves_nothing(store: StoreFile) -> None:
     writer.connection.execute("PRAGMA max_page_count = 1000000")
     assert writer.write(batch_of(result_record(scored(1, 4, labels={"app": "a"}), 9))) == 1
     assert writer.positions()["qa.scores", 0] == 10
-    assert _count(store.path, "texts") == 0
+    assert count_rows(store.path, "texts") == 0
     assert writer.write(large) == 1
 
 
@@ -98,7 +93,7 @@ def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alon
         db.execute("CREATE TABLE mine (x)")
     with pytest.raises(StoreError, match="another program's"):
         open_writer(other)
-    assert _count(other, "mine") == 0
+    assert count_rows(other, "mine") == 0
 
 
 def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(store: StoreFile) -> None:
@@ -193,7 +188,7 @@ def test_retention_deletes_verdicts_texts_and_sums(store: StoreFile) -> None:
     # Texts are deleted by their sampling time, which is START in these tests.
     assert writer.delete_before(milliseconds(at(0)) + 2 * charts.HOUR_MS) == 3  # with two texts
     assert store.count(words=("vanished",)) == 0
-    assert _count(store.path, "texts") == 0
+    assert count_rows(store.path, "texts") == 0
 
 
 def test_the_oldest_data_is_deleted_above_the_limit(store: StoreFile) -> None:
@@ -206,10 +201,10 @@ def test_the_oldest_data_is_deleted_above_the_limit(store: StoreFile) -> None:
     before = file_bytes(path)
     assert writer.keep_below(before // 4) > 0
     assert file_bytes(path) < before // 2
-    assert _count(path, "texts") < 300
-    assert _count(path) == 300
+    assert count_rows(path, "texts") < 300
+    assert count_rows(path) == 300
     assert writer.keep_below(1) > 0
-    assert _count(path) == 0
+    assert count_rows(path) == 0
 
 
 def test_deleted_texts_leave_the_index_and_the_file(store: StoreFile) -> None:

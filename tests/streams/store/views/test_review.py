@@ -17,7 +17,7 @@ from streams.errors import BadFilterError
 from streams.store import verdicts
 from streams.store.query import Filter
 from streams.store.views.export import flat
-from streams.store.views.labels import agreements, all_labels, exported, read_labels
+from streams.store.views.labels import all_labels, exported, read_labels
 from streams.store.views.review import TOKEN_HEADER, Tasks, choose
 from tests.streams.cli.processes import call
 from tests.streams.results import scored
@@ -143,25 +143,6 @@ def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: Literal["csv
         ("e100", "toxicity", 1, "false"),
         ("e100", "near", 0.75, None),
     }
-
-
-def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> None:
-    def label(result: str, who: str, value: str | None, kind: str = "random") -> dict[str, Any]:
-        return {
-            "result_id": result, "who": who, "metric": "refusal", "fingerprint": "f", "value": value,
-            "score": None if value is None else 1, "judge_score": 1, "judge_value": "answered",
-            "selection": {"kind": kind},
-        }  # fmt: skip
-
-    said = [
-        label("1", "ann", "refused"),
-        label("1", "ann", "answered"),
-        label("1", "bob", "refused"),
-        label("2", "ann", None),
-        label("3", "ann", "answered", "doubt"),
-    ]
-    found = [(one.policy, len(one.pairs), one.same) for one in agreements(said)]
-    assert found == [("doubt", 1, 1), ("random", 2, 1)]
 
 
 @pytest.mark.tools
