@@ -29,7 +29,7 @@ from streams.kafka.reader import MAX_RECORDS
 from streams.settings.broker import TopicSettings
 from streams.store import charts, verdicts
 from streams.store.agent import StoreWriter
-from streams.store.database import Snapshot, StoreReader, file_bytes
+from streams.store.database import Snapshot, file_bytes, read_store
 from streams.store.query import Filter, Filtered
 from streams.store.records import Decoder
 
@@ -164,11 +164,10 @@ def _sqlite(records: Records, folder: Path) -> Iterator[dict[str, object]]:
             f"{1e6 * cpu / VERDICTS:.0f} us of CPU a verdict"
         ),
     ).as_json()
-    reader = StoreReader(path, longest_seconds=60)
     for name, ask in _questions():
 
         def asked(ask: Any = ask) -> Any:
-            with reader.snapshot() as snapshot:  # a connection for each, as a page has it
+            with read_store(path, 60) as snapshot:  # a connection for each, as a page has it
                 return ask(snapshot)
 
         taken, rows = _milliseconds(asked)

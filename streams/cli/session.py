@@ -144,9 +144,9 @@ class Session:
         raise CommandError(f"there is no topic {topic!r} at {servers}; it has {shown}")
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
-        from streams.store.database import StoreReader
+        from streams.store.database import read_store
 
-        return StoreReader(self.settings.store.path).snapshot()
+        return read_store(self.settings.store.path)
 
     def metrics(self) -> dict[str, Metric]:
         from streams.judging.metrics import build_metrics

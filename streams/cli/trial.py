@@ -158,12 +158,12 @@ def _told(correlation: float, ratio: float) -> str:
 def measured_correlation(settings: Settings, metric: str) -> tuple[float | None, int]:
     """Return the correlation of both judges' scores in the store, and its answers; None with few of them."""
     from streams.monitoring.two_phase import TwoPhase, pair_of
-    from streams.store.database import StoreReader
+    from streams.store.database import read_store
     from streams.store.query import Filter
     from streams.store.verdicts import page
 
     state = TwoPhase()
-    with suppress(StoreError), StoreReader(settings.store.path).snapshot() as snapshot:
+    with suppress(StoreError), read_store(settings.store.path) as snapshot:
         wanted = Filter(metric=metric, status="scored")
         for row in page(snapshot, wanted, order="newest", limit=MOST_RESULTS)["rows"]:
             state.learn(pair_of(Scored.model_validate(row["result"])))

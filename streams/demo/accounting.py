@@ -21,7 +21,7 @@ from streams.kafka.topics.table import message_of
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.settings.broker import TopicSettings
 from streams.settings.outputs import StoreSettings
-from streams.store.database import StoreReader
+from streams.store.database import read_store
 from streams.store.query import Filter, Filtered
 from streams.store.views.incidents import Incident, group, title
 from streams.store.views.report import Report, card, headline, report_on
@@ -169,7 +169,7 @@ class Incidents:
     def _report(self, incidents: Sequence[Incident], results: int = 0) -> bool:
         """Report on incidents; return False if the store cannot be read or has fewer results."""
         labels = self.store.product_labels
-        with suppress(StoreError), StoreReader(self.store.path).snapshot() as snapshot:
+        with suppress(StoreError), read_store(self.store.path) as snapshot:
             if not results or Filtered(snapshot, Filter()).count() >= results:
                 for one in incidents:
                     report = report_on(snapshot, one, ranges=self.ranges, product_labels=labels)

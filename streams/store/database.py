@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -35,7 +34,7 @@ _connect = partial(sqlite3.connect, timeout=BUSY_SECONDS, check_same_thread=Fals
 def check(path: Path, written: Mapping[tuple[str, int], int]) -> None:
     """Compare the file with itself and its positions with those written, unless that takes too long."""
     try:
-        with StoreReader(path, longest_seconds=CHECK_SECONDS).snapshot() as snapshot:
+        with read_store(path, CHECK_SECONDS) as snapshot:
             seen = snapshot.execute("SELECT topic, partition, next FROM positions").fetchall()
             (found,) = snapshot.execute("PRAGMA quick_check(1)").fetchone()
     except TooSlowError:
@@ -119,33 +118,26 @@ def store_error(error: Exception, path: Path) -> StoreError:
     return StoreError(f"store.path: {path} cannot be used ({error}); check path, permissions and disk")
 
 
-@dataclass(frozen=True)
-class StoreReader:
-    """Reads a store, also while it is written, from any thread."""
-
-    path: Path
-    longest_seconds: float = field(default=LONGEST_QUERY_SECONDS, kw_only=True)
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
-        """Open a consistent snapshot for queries by one thread."""
-        if not self.path.is_file():
-            remedy = "run a worker with --agents store, or judgestream explore --follow"
-            raise StoreMissingError(f"there is no store at {self.path}; {remedy}")
-        try:
-            # A connection for each snapshot: opening takes 0.1 ms, and a rebuilt file is noticed at once.
-            uri = f"{self.path.absolute().as_uri()}?mode=ro"
-            with closing(_connect(uri, uri=True)) as connection:
-                connection.row_factory = sqlite3.Row
-                connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
-                (version,) = connection.execute("PRAGMA user_version").fetchone()
-                if version != VERSION:
-                    what = f"has version {version} of the tables, expected {VERSION}"
-                    remedy = "start its worker with this release once, which rebuilds it"
-                    raise StoreError(f"the store at {self.path} {what}; {remedy}")
-                deadline = time.monotonic() + self.longest_seconds
-                connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
-                connection.execute("BEGIN")
-                yield connection
-        except sqlite3.Error as error:
-            raise store_error(error, self.path) from error
+@contextmanager
+def read_store(path: Path, longest_seconds: float = LONGEST_QUERY_SECONDS) -> Iterator[Snapshot]:
+    """Open a consistent snapshot for queries by one thread, also while the store is written."""
+    if not path.is_file():
+        remedy = "run a worker with --agents store, or judgestream explore --follow"
+        raise StoreMissingError(f"there is no store at {path}; {remedy}")
+    try:
+        # A connection for each snapshot: opening takes 0.1 ms, and a rebuilt file is noticed at once.
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(_connect(uri, uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version != VERSION:
+                what = f"has version {version} of the tables, expected {VERSION}"
+                remedy = "start its worker with this release once, which rebuilds it"
+                raise StoreError(f"the store at {path} {what}; {remedy}")
+            deadline = time.monotonic() + longest_seconds
+            connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
+            connection.execute("BEGIN")
+            yield connection
+    except sqlite3.Error as error:
+        raise store_error(error, path) from error

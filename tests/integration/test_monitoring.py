@@ -16,7 +16,7 @@ from streams.cli.past import candidates, enrol, remove_anchors, tell_status
 from streams.cli.running import CommandError
 from streams.cli.session import Session
 from streams.kafka.topics.table import AGENTS
-from streams.store.database import StoreReader
+from streams.store.database import read_store
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage, event
@@ -48,10 +48,9 @@ async def label(stage: Stage, count: int) -> None:
         selection = Selection(kind="chosen")
         labels.append(Label(**names, **about, score=1 + number % 4, selection=selection))
     await stage.produce([one.model_dump_json().encode() for one in labels], topic="labels")
-    reader = StoreReader(stage.settings.store.path)
 
     def stored() -> bool:
-        with reader.snapshot() as snapshot:
+        with read_store(stage.settings.store.path) as snapshot:
             return len(candidates((), snapshot, "tone")) == count
 
     await until(stored, "labels in the store")

@@ -187,7 +187,7 @@ def compare(
     that rises by the margin (as a part of the scale) is worse, too. Reads the verdict store
     (judgestream worker --agents store).
     """
-    from streams.store.database import StoreReader
+    from streams.store.database import read_store
     from streams.store.gate import look
     from streams.store.views.explorer import rising_metrics, score_ranges
 
@@ -197,8 +197,8 @@ def compare(
         "cluster": cluster or "", "since": since or "", "evaluator": evaluator or "",
     }  # fmt: skip
     ranges, rising, now = score_ranges(settings), rising_metrics(settings), datetime.now(UTC)
-    reader = StoreReader(settings.store.path, longest_seconds=GATE_SECONDS)
-    found = look(reader.snapshot(), query, ranges=ranges, rising=rising, now=now)
+    opened = read_store(settings.store.path, GATE_SECONDS)
+    found = look(opened, query, ranges=ranges, rising=rising, now=now)
     emit(asdict(found), [found.text()], as_json=as_json)
     raise Exit(GATE_CODES[found.answer])
 
@@ -257,7 +257,7 @@ def export(
     Parquet needs the extra `parquet` and --output.
     """
     from streams.store import verdicts
-    from streams.store.database import StoreReader
+    from streams.store.database import read_store
     from streams.store.query import parse
     from streams.store.views.export import flat, sql, write_days, write_stream
 
@@ -270,7 +270,7 @@ def export(
         raise BadUsageError("--format parquet needs --output FOLDER")
     query = {name: value for name, value in (("since", since), ("until", until), ("metric", metric)) if value}
     wanted = parse(query, label or [], datetime.now(UTC))
-    with StoreReader(settings.store.path, longest_seconds=EXPORT_SECONDS).snapshot() as snapshot:
+    with read_store(settings.store.path, EXPORT_SECONDS) as snapshot:
         rows = (flat(row) for row in verdicts.every(snapshot, wanted))
         if output is None:
             write_stream(rows, sys.stdout, form)

@@ -19,7 +19,7 @@ from streams.errors import BadFilterError, StoreError, StoreMissingError, TooSlo
 from streams.judging.metrics import build_metrics
 from streams.settings.tree import Settings
 from streams.store import charts, verdicts
-from streams.store.database import Snapshot, StoreReader
+from streams.store.database import Snapshot, read_store
 from streams.store.gate import ANSWERS, Verdict, look
 from streams.store.query import Filter, parse
 from streams.store.verdicts import line_of, verdict_of
@@ -104,7 +104,7 @@ class Explorer:
 
     async def read(self, read: Callable[[Snapshot], T]) -> T:
         def reading() -> T:
-            with StoreReader(self._settings.store.path).snapshot() as snapshot:
+            with read_store(self._settings.store.path) as snapshot:
                 return read(snapshot)
 
         async with self._at_once:

@@ -23,7 +23,7 @@ from streams.kafka.record import Record
 from streams.store import charts, verdicts
 from streams.store.agent import MAX_LABEL_VALUES, StoreWriter
 from streams.store.charts import HOUR_MS
-from streams.store.database import Snapshot, StoreReader, file_bytes, open_writer, set_aside
+from streams.store.database import Snapshot, file_bytes, open_writer, read_store, set_aside
 from streams.store.query import Filter, Filtered, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds, pack, unpacked
 from tests.streams.results import START, at, numbered, scored
@@ -98,9 +98,9 @@ def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alon
 
 def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(store: StoreFile) -> None:
     store.write(scored(1, 4))
-    reader, counts = StoreReader(store.path), []
+    counts = []
     for _ in range(2):
-        with reader.snapshot() as snapshot:
+        with store.snapshot() as snapshot:
             counts.append(Filtered(snapshot, Filter()).count())
         set_aside(store.path)
         store.write()
@@ -140,8 +140,7 @@ def test_any_words_can_be_searched(text: str) -> None:
 def test_a_slow_query_is_interrupted(store: StoreFile) -> None:
     store.write()
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
-    reader = StoreReader(store.path, longest_seconds=0.01)
-    with pytest.raises(TooSlowError, match="too long"), reader.snapshot() as snapshot:
+    with pytest.raises(TooSlowError, match="too long"), read_store(store.path, 0.01) as snapshot:
         snapshot.execute(endless)
 
 
@@ -289,7 +288,7 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
     writer.delete_before(cut)
     writer.close()
     results = [one for one in results if milliseconds(one.times.occurred_at) >= cut]
-    with StoreReader(tmp_path / "s").snapshot() as snapshot:
+    with read_store(tmp_path / "s") as snapshot:
         for wanted in _FILTERS:
             fitting = [one for one in results if _fits(one, wanted)]
             assert Filtered(snapshot, wanted).count() == len(fitting), wanted

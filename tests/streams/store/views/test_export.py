@@ -16,7 +16,7 @@ from pyarrow import parquet
 from streams.errors import StreamsError
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.store import verdicts
-from streams.store.database import StoreReader
+from streams.store.database import read_store
 from streams.store.query import Filter
 from streams.store.views.export import COLUMNS, flat, sql, write_days, write_stream
 from tests.streams.cli.processes import call
@@ -32,7 +32,7 @@ def statements(text: str) -> list[str]:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    with StoreReader(path).snapshot() as snapshot:
+    with read_store(path) as snapshot:
         return [flat(row) for row in verdicts.every(snapshot, Filter())]
 
 
