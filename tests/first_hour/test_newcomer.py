@@ -57,13 +57,6 @@ def shows(expected: tuple[str, ...], said: str) -> bool:
     return re.fullmatch("".join(parts), said.strip("\n") + "\n") is not None
 
 
-def shows_each(expected: tuple[str, ...], said: str) -> bool:
-    """Whether the output has each line, in any order."""
-    return all(
-        re.search("^" + re.escape(line).replace(r"\.\.\.", ".*"), said, re.MULTILINE) for line in expected
-    )
-
-
 README = tuple(commands(ROOT / "README.md", before="## Use it as a library"))
 FIRST = ("make demo", "make test")
 """The first two commands stand alone."""
@@ -72,7 +65,7 @@ ELSEWHERE = ("make test", "docker compose up --detach")
 GOES_ON = ("judgestream broker ", "judgestream offline-judge ", "judgestream worker ", "judgestream tail ")
 GOOD, WORSE = 350, 250
 CONFIG = "--config settings.yaml"
-MEAN_FELL = re.compile(r"(coverage|relevance) of all answers( fell from|: [2-5]\.\d+ to [0-4]\.)")
+MEAN_FELL = r"(coverage|relevance) of all answers( fell from|: [2-5]\.\d+ to [0-4]\.)"
 WITH_A_MODEL = ("OPENAI_API_KEY=... judgestream demo", "judgestream demo --base-url")
 
 
@@ -141,7 +134,8 @@ def follow(terminal: Terminal, clone: Path, ports: dict[str, int], *, skipped: t
             _with_a_model(terminal, command, ports["11434"])
         elif command.startswith(GOES_ON):
             log = terminal.type_beside(command)
-            until(lambda log=log, shown=shown: shows_each(shown, log.read_text()), log.read_text)  # type: ignore[misc]
+            lines = (re.escape(line).replace(r"\.\.\.", ".*") for line in shown)
+            until(log.read_text, *(f"^{line}" for line in lines))
         else:
             code, said = terminal.type(command)
             assert code == 0, f"{command}: {said}"
@@ -154,7 +148,7 @@ def follow(terminal: Terminal, clone: Path, ports: dict[str, int], *, skipped: t
 def _watch(terminal: Terminal, command: str) -> None:
     """Run a demo without an end until it shows both means, then press Ctrl-C: it ends with a summary."""
     log = terminal.type_beside(command)
-    until(lambda: re.search(r"coverage \d.*relevance \d", log.read_text()) is not None, log.read_text)
+    until(log.read_text, r"coverage \d.*relevance \d")
     assert terminal.interrupt() in {0, 130}, log.read_text()
     assert re.search(r"results scored +[1-9]", log.read_text()), log.read_text()
     assert "Traceback" not in log.read_text()
@@ -164,10 +158,10 @@ def _with_a_model(terminal: Terminal, command: str, port: int) -> None:
     """Run a line with a key and a model; an endpoint on this machine stands for theirs."""
     if command.startswith("OPENAI_API_KEY"):
         log = terminal.type_beside(f"judgestream offline-judge --port {port}")
-        until(lambda: "listening" in log.read_text() or f":{port}" in log.read_text(), log.read_text)
+        until(log.read_text, f":{port}")
         terminal.type(f"export OPENAI_BASE_URL=http://127.0.0.1:{port}/v1")
     said = terminal.type_beside(command)
-    until(lambda: re.search(r"coverage \d|accounted for", said.read_text()) is not None, said.read_text)
+    until(said.read_text, r"coverage \d|accounted for")
     terminal.interrupt()
     assert re.search(r"results scored +[1-9]", said.read_text()), said.read_text()
     assert re.search(r"\$0\.50 \(--max-usd\)|[\d,]+ tokens", said.read_text()), "its limit is printed"
@@ -175,9 +169,10 @@ def _with_a_model(terminal: Terminal, command: str, port: int) -> None:
         terminal.type("unset OPENAI_BASE_URL")
 
 
-def until(holds: Callable[[], bool], said: Callable[[], str]) -> None:
+def until(said: Callable[[], str], *patterns: str) -> None:
+    """Wait until an output has each pattern, in any order."""
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
+    while not all(re.search(one, said(), re.MULTILINE) for one in patterns):
         assert time.monotonic() < deadline, said()
         time.sleep(0.2)
 
@@ -196,15 +191,6 @@ def from_alert_to_export(terminal: Terminal, folder: Path, port: int) -> None:
         assert code == 0, f"{command}: {said}"
         return said
 
-    def until_it_says(command: str, *words: str) -> None:
-        said = [""]
-
-        def holds() -> bool:
-            said[0] = terminal.type(f"judgestream {command}")[1]
-            return all(word in said[0] for word in words)
-
-        until(holds, lambda: said[0])
-
     questions, now = load_questions(), datetime.now(UTC)
     records = (make_record(questions, n, worse=n >= GOOD, occurred_at=now) for n in range(GOOD + WORSE))
     (folder / "traffic.jsonl").write_bytes(b"".join(record.value + b"\n" for record in records))
@@ -213,15 +199,15 @@ def from_alert_to_export(terminal: Terminal, folder: Path, port: int) -> None:
     typed(f"produce traffic.jsonl {CONFIG}")
     # A mean that fell or a share of bad answers that rose: whichever alarm comes first leads the incident.
     # The mean's fall is then a part of it.
-    until(lambda: bool(re.search(r" INCIDENT .* (fell|rose) from ", alerts.read_text())), alerts.read_text)
-    until(lambda: bool(MEAN_FELL.search(alerts.read_text())), alerts.read_text)
-    until_it_says(f"incident latest {CONFIG}", "prompt_version=v8", "Worst answers since", "  Q: ", "  A: ")
+    until(alerts.read_text, r" INCIDENT .* (fell|rose) from ", MEAN_FELL)
+    report = f"judgestream incident latest {CONFIG}"
+    until(lambda: terminal.type(report)[1], "prompt_version=v8", "Worst answers since", "  Q: ", "  A: ")
     assert typed(f"incident latest {CONFIG}").startswith("#")
 
     review = terminal.type_beside(f"judgestream review {CONFIG} --port {port} --who ada")
-    until(lambda: f":{port}" in review.read_text(), review.read_text)
+    until(review.read_text, f":{port}")
     labelled = _label_one(port)
-    until_it_says(f"labels agreement {CONFIG}", "1 label")
+    until(lambda: terminal.type(f"judgestream labels agreement {CONFIG}")[1], "1 label")
 
     rows = list(csv.DictReader(io.StringIO(typed(f"export {CONFIG} --since 1d --format csv"))))
     assert len(rows) >= GOOD + WORSE

@@ -12,7 +12,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from streams.cli.records import RecordFilter
 from streams.kafka.record import Record
@@ -41,14 +40,6 @@ def at() -> Iterator[Sequence[str]]:
     topics = {"qa.events": 1, "qa.scores": 1, "judge.tasks.relevance": 1}
     with broker_in_thread(topics=topics) as servers:
         yield "--bootstrap-servers", servers
-
-
-async def send(at: Sequence[str], topic: str, *records: tuple[bytes, Sequence[tuple[str, bytes]]]) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=at[1])
-    await producer.start()
-    for value, headers in records:
-        await producer.send_and_wait(topic, value, headers=list(headers))
-    await producer.stop()
 
 
 async def next_lines(service: Service, count: int) -> list[str]:

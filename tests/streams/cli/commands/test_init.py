@@ -9,7 +9,6 @@ import yaml
 
 from schemas import QAEvent
 from streams.settings.load import load_settings
-from streams.settings.tree import Settings
 from tests.places import ROOT
 from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import call
@@ -38,16 +37,13 @@ def test_what_it_writes_passes_config_check(way: str, tmp_path: Path, command: C
 
 def test_a_paid_judge_comes_with_a_budget_and_a_small_share(tmp_path: Path) -> None:
     """A paid judge gets a budget in USD if its price is known, else in calls."""
-    own, gateway = (_settings(tmp_path / way, way) for way in ("own-cluster", "gateway"))
+    for way in ("own-cluster", "gateway"):
+        call("init", str(tmp_path / way), "--yes", *WAYS[way])
+    own, gateway = (load_settings(tmp_path / way / "settings.yaml", {}) for way in ("own-cluster", "gateway"))
     assert (own.judge.budget.usd_per_day, own.sampling.default_rate) == (5, 0.05)
     assert (own.kafka.start, own.topics.create) == ("latest", False)
     assert (gateway.judge.budget.usd_per_day, gateway.judge.budget.calls_per_day) == (None, 1000)
     assert gateway.sampling.default_rate == 0.2
-
-
-def _settings(folder: Path, way: str) -> Settings:
-    call("init", str(folder), "--yes", *WAYS[way])
-    return load_settings(folder / "settings.yaml", {})
 
 
 def test_five_questions(tmp_path: Path, command: Command) -> None:
