@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,7 +190,8 @@ class _Demo:
         plan, loop = self._plan, asyncio.get_running_loop()
         rate, head_start = plan.rate, HEAD_START if plan.endpoint is None else 0
         started, confirmations = loop.time(), set[asyncio.Future[Any]]()
-        for record in self._records():
+        lines = (DemoRecord(key_of(line, "event_id"), line) for line in plan.lines or ())
+        for record in own_records(plan.events) if plan.lines is None else lines:
             while self._unfinished() >= MAX_UNFINISHED:  # noqa: ASYNC110 - progress is polled, too
                 await asyncio.sleep(POLL_SECONDS)
             if rate is not None and self._sent >= head_start:
@@ -264,11 +265,6 @@ class _Demo:
         stop.set()
         await asyncio.wait({worker}, timeout=CATCH_UP_SECONDS)
         await _cancel([worker])
-
-    def _records(self) -> Iterator[DemoRecord]:
-        if self._plan.lines is None:
-            return own_records(self._plan.events)
-        return (DemoRecord(key_of(line, "event_id"), line) for line in self._plan.lines)
 
 
 async def _caught_up(consumer: Any) -> None:
