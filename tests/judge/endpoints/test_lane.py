@@ -110,7 +110,7 @@ async def test_equal_tasks_get_equal_prompts_in_all_lanes() -> None:
     """At once, in the flex tier and in a batch: the same body but for the tier, and the same evaluator."""
     async with fake_openai() as server:
         chat = OpenAIChat(endpoint="e", model="m", base_url=server.url)
-        flex = {"service_tier": "flex"}
+        flex = {"service_tier": "flex", "prompt_cache_key": "judge-1"}
         fast, slow = (Evaluator(TONE, chat, parameters={"seed": 7, **tier}) for tier in ({}, flex))
         lines: list[bytes] = []
 

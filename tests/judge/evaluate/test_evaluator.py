@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judge.chat import ChatMessage, ChatReply, ChatRequest
 from judge.endpoints.clients import Line, ScriptedChat
-from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
+from judge.errors import EventError
 from judge.evaluate.evaluator import (
     MAX_DETAIL_CHARS,
     MAX_KEPT_CHARS,
@@ -63,13 +63,6 @@ async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
     assert told == (OCCURRED, SAMPLED, NOW, 0.5)
     assert (result.evaluator.model, result.evaluator.parameters) == ("m-1", parameters)
     assert (chat.requests[0].parameters, chat.requests[0].max_output_tokens) == (parameters, 99)
-
-
-async def test_nothing_to_judge_costs_no_call() -> None:
-    result, chat = await judged(answer=" ")
-    assert isinstance(result, Unscored)
-    assert (result.reason, result.cost_usd, result.times.judge_seconds) == ("missing_input", 0.0, None)
-    assert (result.judge, chat.requests) == (None, [])
 
 
 FOUND = (Correction(kind="span_missing", detail="x"),)
@@ -135,13 +128,6 @@ async def test_an_invalid_outcome_is_an_internal_error() -> None:
     assert result.error_type == "internal_error"
 
 
-@pytest.mark.parametrize("error", [JudgeUnavailableError("down"), JudgeConfigurationError("no key")])
-@pytest.mark.parametrize("before", [[], [BAD]])
-async def test_outages_and_configuration_errors_are_raised(error: JudgeError, before: list[Line]) -> None:
-    with pytest.raises(type(error)):
-        await judged(*before, error)
-
-
 async def test_cancellation_passes_through() -> None:
     asked: list[ChatRequest] = []
 
@@ -162,34 +148,6 @@ async def test_a_task_of_another_metric_is_refused() -> None:
     judge = Evaluator(pack_metric(), ScriptedChat([]))
     with pytest.raises(ValueError, match="task of told"):
         await judge.judge(task_for(Told(lambda: UnscoredOutcome("no_claims"))))
-
-
-def test_the_fingerprint_depends_on_the_evaluator_only() -> None:
-
-    def fingerprint(metric: PackMetric, *, model: str = "m", **parameters: Any) -> str:
-        return Evaluator(metric, ScriptedChat([], model=model), parameters=parameters).evaluator.fingerprint
-
-    assert fingerprint(pack_metric()) == fingerprint(pack_metric())
-    prints = [
-        fingerprint(pack_metric()),
-        fingerprint(pack_metric("A: {answer}")),
-        fingerprint(pack_metric(name="other")),
-        fingerprint(pack_metric(high=10)),
-        fingerprint(pack_metric(), model="n"),
-        fingerprint(pack_metric(), temperature=1),
-    ]
-    assert len(set(prints)) == len(prints)
-    assert fingerprint(pack_metric(), a=1, b=2) == fingerprint(pack_metric(), b=2, a=1)
-
-
-async def test_transport_parameters_are_sent_but_are_not_the_evaluator() -> None:
-    sampling = {"temperature": 0, "seed": 7}
-    transport = {"service_tier": "flex", "prompt_cache_key": "judge-1"}
-    plain, chat = await judged(said('{"score": 4}'), parameters=sampling)
-    flex, flexed = await judged(said('{"score": 4}'), parameters={**sampling, **transport})
-    assert flex.evaluator == plain.evaluator
-    assert flexed.requests[0].messages == chat.requests[0].messages
-    assert flexed.requests[0].parameters == {**chat.requests[0].parameters, **transport}
 
 
 @pytest.mark.parametrize(
