@@ -61,7 +61,7 @@ def write_request(
     body: dict[str, Any] = {"model": model}
     if request.embeds:
         body["input"] = [without_lone_surrogates(message.content) for message in request.messages]
-        return _bytes(body | request.parameters, endpoint)
+        return _bytes({**body, **request.parameters}, endpoint)
     body["messages"] = request.messages
     if request.response_schema is not None:
         written = orjson.dumps(dict(request.response_schema.schema))
