@@ -117,11 +117,9 @@ class TagReader:
         """Return the tags among the matches of `TAG` in a plain line: explicit ones, or bare numbers."""
         found = [] if bare else [*self._of_pattern(line), *self._after_leads(line)]
         for match in marks:
-            tag = self._bare(match) if bare else self._explicit(match)
-            if tag is not None and tag.pages:
-                found.append(tag)
-        if len(found) < 2:
-            return found
+            pages = self._bare(match) if bare else self._explicit(match)
+            if pages:
+                found.append(Stretch(*match.span(), pages))
         found.sort(key=lambda tag: (tag.start, -tag.end))
         kept: list[Stretch] = []
         for tag in found:
@@ -129,29 +127,22 @@ class TagReader:
                 kept.append(tag)
         return kept
 
-    def _bare(self, match: re.Match[str]) -> Stretch | None:
+    def _bare(self, match: re.Match[str]) -> dict[int, None]:
         inside = match["square"] or match["inside"] or unicodedata.normalize("NFKC", match["digits"] or "")
         ranges, _, end = _ranges(inside[:MAX_TAG_CHARS])
         is_number = inside[end:].strip() == "" and all(high <= 999 for _, high in ranges)
-        return Stretch(*match.span(), self._numbers(ranges)) if is_number else None
+        return self._numbers(ranges) if is_number else {}
 
-    def _explicit(self, match: re.Match[str]) -> Stretch | None:
-        if match["digits"] is not None:
-            return None
+    def _explicit(self, match: re.Match[str]) -> dict[int, None]:
         inside = match["square"] or match["round"] or match["inside"] or ""
-        pages = self._pages(inside[:MAX_TAG_CHARS], whole=match["round"] is not None)
-        return Stretch(match.start(), match.end(), pages)
+        return self._pages(inside[:MAX_TAG_CHARS], whole=match["round"] is not None)
 
     def _pages(self, inside: str, *, whole: bool) -> dict[int, None]:
         """Return the pages of a text in brackets; `whole`: it must be only a citation, as in parentheses."""
-        named = self._named(inside)
-        dagger = _DAGGER.match(inside)
-        if named or dagger is not None:
-            return (
-                named
-                or self._named(dagger["name"] if dagger else "")
-                or {page_value(dagger["number"] if dagger else "0"): None}
-            )
+        if named := self._named(inside):
+            return named
+        if (dagger := _DAGGER.match(inside)) is not None:
+            return self._named(dagger["name"]) or {page_value(dagger["number"]): None}
         ranges, has_word, end = _ranges(inside, led=True)
         if whole:
             rest = inside[end:].lstrip()
@@ -237,16 +228,15 @@ def unread_spans(
 ) -> Iterator[tuple[int, int]]:
     starts = {tag.start for tag in taken}
     for match in marks:
-        square, inside = match["square"], match["square"] or match["round"]
+        square, inside = match["square"] or "", match["square"] or match["round"]
         if inside is None or match.start() in starts:
             continue
         numbered = (
-            square is not None
-            and match["address"] is None
+            match["address"] is None
             and len(square) <= _MAX_UNREAD_CHARS
             and any(map(str.isdigit, square))
             and not line[match.end() : match.end() + 1].isalnum()
             and not _NUMBERS_ONLY.fullmatch(square)
         )
-        if numbered or (square and _LONG_NUMBER.fullmatch(square)) or _SOURCE_LEAD.match(inside):
+        if numbered or _LONG_NUMBER.fullmatch(square) or _SOURCE_LEAD.match(inside):
             yield match.span()

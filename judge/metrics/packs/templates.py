@@ -136,13 +136,14 @@ def split_roles(text: str, warnings: list[str]) -> list[tuple[Role, str]]:
     parts: dict[Role, list[str]] = {}
     current = before
     for line, fenced in _with_fences(text):
-        role = None if fenced else _role(line)
-        if role is None:
+        match = None if fenced else _ROLE_LINE.fullmatch(line)
+        if match is None or not (match["heading"] or match["strong"] or match["colon"] or match["late"]):
             current.append(line)
-        elif role in parts:
+            continue
+        role: Role = "system" if match["role"].lower() == "system" else "user"
+        if role in parts:
             raise PromptPackError(f"it has two {role} parts; keep one line that says {line.strip()!r}")
-        else:
-            current = parts[role] = []
+        current = parts[role] = []
     if not parts:
         return [("user", text.strip())]
     if not _TITLE.fullmatch("\n".join(before)):
@@ -167,17 +168,18 @@ def _with_fences(text: str) -> Iterator[tuple[str, bool]]:
             fence = ""
 
 
-def _role(line: str) -> Role | None:
-    match = _ROLE_LINE.fullmatch(line)
-    if match is None or not (match["heading"] or match["strong"] or match["colon"] or match["late"]):
-        return None
-    return "system" if match["role"].lower() == "system" else "user"
-
-
 def decode(raw: bytes) -> tuple[str, list[str]]:
     r"""Return a file's text with repaired mojibake and line ends of `\n`, and a warning for each repair."""
     warnings: list[str] = []
-    text = _decoded(raw, warnings).replace("\r\n", "\n").replace("\r", "\n")
+    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = raw.decode("utf-16" if is_utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        warnings.append(
+            f"it is not UTF-8 (byte {error.start}) and was read as Windows-1252; save the file as UTF-8"
+        )
+        text = raw.decode("cp1252", "replace")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise PromptPackError("it contains NUL characters, so it is no text file; save it as UTF-8")
     import ftfy  # noqa: PLC0415 - a twentieth of a worker's start, and most have no pack
@@ -192,17 +194,6 @@ def decode(raw: bytes) -> tuple[str, list[str]]:
             f"line {changed[0]} became {repaired[changed[0] - 1].strip()[:80]!r}; save the file as UTF-8"
         )
     return "\n".join(repaired), warnings
-
-
-def _decoded(raw: bytes, warnings: list[str]) -> str:
-    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        return raw.decode("utf-16" if is_utf16 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        warnings.append(
-            f"it is not UTF-8 (byte {error.start}) and was read as Windows-1252; save the file as UTF-8"
-        )
-    return raw.decode("cp1252", "replace")
 
 
 def select(event: QAEvent, uses: Collection[TextName]) -> Inputs:
