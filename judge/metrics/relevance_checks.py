@@ -51,6 +51,10 @@ Verified = dict[str, Any]
 `added`: code added it, because the judge omitted it; `inexact`: a quotation was inexact."""
 
 
+Support = tuple[int, Quotation]
+"""A page, and the words there that support a claim."""
+
+
 def is_upheld(claim: Verified) -> bool:
     return bool(claim["supported"] and claim["relevant"])
 
@@ -66,12 +70,11 @@ def _verified(
     place: Place,
     pages: Sequence[int],
     justification: str,
-    *,
     relevant: bool = False,
-    page: int | None = None,
-    support: Quotation | None = None,
+    found: Support | None = None,
 ) -> Verified:
-    found = {} if support is None else {"page_start": support.start, "page_end": support.end}
+    page, support = found or (None, None)
+    places = {} if support is None else {"page_start": support.start, "page_end": support.end}
     return {
         "claim_span": span,
         "claim_start": place[0],
@@ -82,7 +85,7 @@ def _verified(
         "page": page,
         "page_span": None if support is None else support.words,
         "justification": justification,
-        **found,
+        **places,
     }
 
 
@@ -203,22 +206,15 @@ class RelevanceChecks:
             said, cited = format_pages(given.pages) or "no page", format_pages(pages) or "no page"
             detail = f"{where}: the judge says {said}, the answer cites {cited}"
             self.findings.correct("pages_corrected", detail)
-        page, support = self._support(where, given, tagged, stated) if given.supported else (None, None)
-        claim = _verified(
-            stated.words,
-            stated.place,
-            pages,
-            given.justification,
-            relevant=given.relevant,
-            page=page,
-            support=support,
-        )
-        exact = stated.kind == "exact" and (support is None or support.kind == "exact")
+        support = self._support(where, given, tagged, stated) if given.supported else None
+        judged = given.justification, given.relevant, support
+        claim = _verified(stated.words, stated.place, pages, *judged)
+        exact = stated.kind == "exact" and (support is None or support[1].kind == "exact")
         return claim if exact else claim | {"inexact": True}
 
     def _support(
         self, where: str, given: ListedClaim, tagged: Claim | None, stated: Quotation
-    ) -> tuple[int, Quotation] | tuple[None, None]:
+    ) -> Support | None:
         """Return the cited page that contains the judge's quotation and does not contradict the claim."""
         cited = () if tagged is None else tagged.pages
         existing = [page for page in cited if page in self._pages]
@@ -227,8 +223,7 @@ class RelevanceChecks:
             for page in sorted(existing, key=lambda page: page != given.page):
                 found = self._quotable(page).find(span)
                 if found is not None:
-                    holds = self._holds(where, tagged, stated, page, found)
-                    return (page, found) if holds else (None, None)
+                    return (page, found) if self._holds(where, tagged, stated, page, found) else None
         kind: CorrectionKind = "page_missing"
         if not cited:
             kind, problem = "no_page_cited", "supported, but the answer cites no page for it"
@@ -245,7 +240,7 @@ class RelevanceChecks:
             if span is not None:
                 problem = f"{quoted(span)} is not on {format_pages(existing)}"
         self.findings.correct(kind, f"{where}: {problem}")
-        return None, None
+        return None
 
     def _holds(self, where: str, tagged: Claim, stated: Quotation, page: int, found: Quotation) -> bool:
         """Return whether no contradiction refutes a page's support of a claim; mark weak support."""
@@ -256,9 +251,8 @@ class RelevanceChecks:
         if self.findings.contradict(where, (said, sentence), (words, there.around(found.place)), names=names):
             return False
         if not words.content:
-            self.findings.suspect(
-                "span_says_nothing", f"{where}: {quoted(found.words)} says nothing by itself"
-            )
+            detail = f"{where}: {quoted(found.words)} says nothing by itself"
+            self.findings.suspect("span_says_nothing", detail)
             return True
         doubt = self._doubt(said, sentence, page, there.around(found.place, neighbours=1))
         if doubt is not None:

@@ -247,13 +247,12 @@ def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> S
         number = page_number(key) if named is None else int(named["number"])
         if number is None:
             others.append((position, key, text))
-        elif named is not None:
-            texts.setdefault(number, text)
-            names.setdefault(number, named["name"])
         elif key == page_key(number):
             texts[number] = text  # the canonical name takes precedence
         else:
             texts.setdefault(number, text)
+            if named is not None:
+                names.setdefault(number, named["name"])
     base = BEYOND_PAGES if texts else 0
     for position, key, text in others:
         number = base + position if base else _free_number(key, position, texts)
