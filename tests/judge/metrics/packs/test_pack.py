@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.chat import ChatMessage, ResponseSchema
+from judge.chat import ResponseSchema
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
 from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
@@ -18,33 +18,6 @@ from judge.metrics.registry import build_metric
 from tests.judge.tasks import task_for
 from tests.places import blocks
 
-MARKDOWN = """---
-name: tone
-score_range: [1, 5]
----
-# Tone of an answer
-
-## System
-You rate tone. Reply with {"score": 1, "why": "{...}"}.
-
-```
-# User
-not a heading
-```
-
-## User
-Q: {{ item.input }}
-A: {{item.output_text}}
-"""
-YAML_PACK = """
-score_range: {min: 0, max: 10}
-messages:
-  - role: system
-    content: 'Reply with {"score": 3} and nothing {{else}}, {...}.'
-  - role: user
-    content: |
-      Q: {question} A: {answer} R: {reference} C: {context}
-"""
 INPUTS = Inputs("why?", "because", "reason", {"Page-1": "one", "Page-2": "two"})
 
 
@@ -54,31 +27,6 @@ def markdown(text: str) -> PromptPack:
 
 def yaml_pack(text: str) -> PromptPack:
     return parse_pack(text.encode(), dialect="yaml", origin="pack.yaml")
-
-
-def test_a_markdown_pack_is_read() -> None:
-    pack = markdown(MARKDOWN)
-    assert pack.options.name == "tone"
-    assert list(pack.score_range or ()) == [1, 5]
-    assert pack.uses == {"question", "answer"}
-    assert pack.warnings == ()
-    assert pack.render(INPUTS) == (
-        ChatMessage(
-            "system",
-            'You rate tone. Reply with {"score": 1, "why": "{...}"}.\n\n```\n# User\nnot a heading\n```',
-        ),
-        ChatMessage("user", "Q: why?\nA: because"),
-    )
-
-
-def test_a_yaml_pack_is_read() -> None:
-    pack = yaml_pack(YAML_PACK)
-    assert list(pack.score_range or ()) == [0, 10]
-    assert pack.warnings == ()
-    assert pack.render(INPUTS) == (
-        ChatMessage("system", 'Reply with {"score": 3} and nothing {else}, {...}.'),
-        ChatMessage("user", 'Q: why? A: because R: reason C: {\n "Page-1": "one",\n "Page-2": "two"\n}\n'),
-    )
 
 
 def test_the_same_prompts_have_the_same_hash_in_both_dialects() -> None:
@@ -121,10 +69,10 @@ def test_a_response_schema_is_taken_in_both_forms() -> None:
 
 
 def test_packs_are_loaded_by_the_ending_of_their_name(tmp_path: Path) -> None:
-    for name, text in (("a.md", MARKDOWN), ("a.txt", MARKDOWN), ("a.yaml", YAML_PACK), ("a.YML", YAML_PACK)):
+    for name, text in (("a.md", "{{ item.output_text }}"), ("a.YML", '[{role: user, content: "{answer}"}]')):
         path = tmp_path / name
         path.write_text(text, "utf-8")
-        assert "answer" in load_pack(path).uses
+        assert load_pack(path).uses == {"answer"}
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
