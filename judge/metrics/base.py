@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from judge.chat import ChatRequest, ResponseSchema
-from judge.errors import EventError, InvalidVerdictError, PromptPackError
+from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, PromptPackError
 from judge.metric import Inputs, Mode, Outcome, OwnProcess, ScoredOutcome, UnscoredOutcome
 from judge.metrics.prompting import built_in_hash, built_in_messages, load_prompt, schema_hash
 from judge.metrics.replies import whole_number
 from judge.text.normal import quoted
 from judge.text.passages import TextPart, contradiction_between
+from judge.text.tags import MAX_PATTERN_CHARS, compile_pattern
 from schemas import Correction, CorrectionKind, JudgeTask, QAEvent, ResultKind, Suspicion, SuspicionKind
 from schemas.base import EventField
 
@@ -104,6 +105,14 @@ def outcome_on(scale: Scale, value: object, reason: str, evidence: Any = None) -
         ) from error
     verdict = {"score": score, "justification": reason[:MAX_REASON_CHARS]}
     return scale.outcome(score, verdict, evidence=evidence)
+
+
+def read_pattern(pattern: str, name: str, most: int = MAX_PATTERN_CHARS) -> Any:
+    """Compile a pattern that the settings give under a name; else JudgeConfigurationError."""
+    try:
+        return compile_pattern(pattern, name, most)
+    except ValueError as error:
+        raise JudgeConfigurationError(str(error)) from error
 
 
 def yes_or_no(*, good: bool = True) -> Scale:

@@ -26,17 +26,24 @@ from rapidfuzz.distance import Indel
 from judge.chat import ChatMessage, ChatRequest
 from judge.errors import EventError, JudgeConfigurationError
 from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Inputs, Outcome, OwnProcess, UnscoredOutcome
-from judge.metrics.base import BaseMetric, ResultType, Scale, outcome_on, read_scale, yes_or_no
+from judge.metrics.base import (
+    BaseMetric,
+    ResultType,
+    Scale,
+    outcome_on,
+    read_pattern,
+    read_scale,
+    yes_or_no,
+)
 from judge.metrics.prompting import short_hash
 from judge.metrics.replies import json_validator
 from judge.text.normal import is_blank, without_lone_surrogates
-from judge.text.tags import compile_pattern
 from judge.text.words import sentences, word_texts
 from schemas import JudgeTask, QAEvent
 from schemas.base import EventField
 
 MAX_PATTERN_CHARS: Final = 1_000
-_compiled = partial(compile_pattern, name="pattern", most=MAX_PATTERN_CHARS)
+_compiled = partial(read_pattern, name="pattern", most=MAX_PATTERN_CHARS)
 
 Finding = tuple[Any, str, Any]  # value, reason, evidence
 

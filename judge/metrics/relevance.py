@@ -15,7 +15,7 @@ from typing import Any, Literal
 from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
-from judge.metrics.base import BuiltInMetric, Findings, Scale
+from judge.metrics.base import BuiltInMetric, Findings, Scale, read_pattern
 from judge.metrics.doubts import uncited_numbers
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import array_of, object_schema, short_hash
@@ -30,7 +30,6 @@ from judge.metrics.replies import extract_verdict, read_evidence
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.text.citations import Cited, page_key, read_sources, told_names
 from judge.text.normal import is_blank, quoted
-from judge.text.tags import compile_pattern
 from schemas import JudgeTask, QAEvent
 
 WithoutCitations = Literal["lowest", "unscored"]
@@ -73,7 +72,7 @@ class Relevance(BuiltInMetric):
         without_citations: WithoutCitations = "lowest",
     ) -> None:
         if citation_pattern is not None:
-            compile_pattern(citation_pattern, "metric relevance: citation_pattern")
+            read_pattern(citation_pattern, "metric relevance: citation_pattern")
         self._pattern = citation_pattern
         self._without_citations: WithoutCitations = without_citations
         version = "relevance-5"

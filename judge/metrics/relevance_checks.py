@@ -168,7 +168,7 @@ class RelevanceChecks:
             if is_upheld(claim)
         ]
         answer = passage(self._read.text)
-        if told and not (self._doubts.is_about(answer) or self._doubts.is_about(answer, *told)):
+        if told and not self._doubts.is_about(answer, *told):
             doubt = "claims are listed as relevant, but hardly a word of the question is in them"
             self.findings.suspect("not_about_question", doubt)
 

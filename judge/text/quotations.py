@@ -108,11 +108,10 @@ class Quotable:
 
     def find_all(self, quotation: str) -> Iterator[Quotation]:
         """Yield all exact matches in order, else the best approximate one."""
-        found = False
-        for start, end in self.index.find_all(quotation):
-            found = True
-            yield self._quoted((start, end), "exact")
-        if not found:
+        place = None
+        for place in self.index.find_all(quotation):
+            yield self._quoted(place, "exact")
+        if place is None:
             inexact = self._inexact(quotation)
             if inexact is None and (label := _LABEL.match(quotation)) is not None:
                 inexact = self._inexact(quotation[label.end() :])

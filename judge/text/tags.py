@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import re2
 
-from judge.errors import JudgeConfigurationError
 from judge.text.normal import plain_form, without_lone_surrogates
 from judge.text.words import any_of
 
@@ -73,11 +72,9 @@ USUAL: Final = Citing()
 
 @lru_cache(maxsize=64)
 def compile_pattern(pattern: str, name: str = "citation_pattern", most: int = MAX_PATTERN_CHARS) -> Any:
-    """Compile a user's pattern with RE2, so that its time is linear; else raise JudgeConfigurationError."""
+    """Compile a user's pattern with RE2, so that its time is linear; else raise ValueError."""
     if len(pattern) > most:
-        raise JudgeConfigurationError(
-            f"{name} must be at most {most} characters, got {len(pattern)}; shorten it"
-        )
+        raise ValueError(f"{name} must be at most {most} characters, got {len(pattern)}; shorten it")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 23
@@ -86,7 +83,7 @@ def compile_pattern(pattern: str, name: str = "citation_pattern", most: int = MA
     except re2.error as error:
         told = error.args[0] if error.args else error
         told = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
-        raise JudgeConfigurationError(
+        raise ValueError(
             f"{name} must be a regular expression of RE2, without look-around and back-references: {told}; "
             "correct it"
         ) from error
