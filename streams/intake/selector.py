@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -66,27 +66,18 @@ class Steering(Protocol):
         """Count an event: verdicts that its configured rate asks for, and those that are asked for."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Selector:
     """Selects the tasks of events; `rate_factor` lowers the rates of a metric for an event's labels."""
 
-    def __init__(
-        self,
-        policy: SamplingPolicy,
-        routes: Sequence[Route],
-        metrics: Mapping[str, Metric],
-        *,
-        rate_factor: Callable[[str, Mapping[str, str]], Fraction] | None = None,
-        steering: Steering | None = None,
-        replay_id: str | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self.policy = policy
-        self.routes = tuple(routes)
-        self._metrics = metrics
-        self._rate_factor = rate_factor
-        self.steering = steering
-        self._replay_id = replay_id
-        self._now = now
+    policy: SamplingPolicy
+    routes: Sequence[Route]
+    metrics: Mapping[str, Metric]
+    _: KW_ONLY
+    rate_factor: Callable[[str, Mapping[str, str]], Fraction] | None = None
+    steering: Steering | None = None
+    replay_id: str | None = None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def select(
         self, event: QAEvent, record_key: bytes | None, timestamp: float | None = None
@@ -99,8 +90,8 @@ class Selector:
         assignments = {}
         for route in fitting:
             lowered = steered
-            if self._rate_factor is not None and steered.keep:
-                lowered = steered.lowered(self._rate_factor(route.metric, event.labels))
+            if self.rate_factor is not None and steered.keep:
+                lowered = steered.lowered(self.rate_factor(route.metric, event.labels))
             if (decided := route.decide(decision, lowered)).keep:
                 assignments[route.metric] = decided
         if self.steering is not None and decision.keep:
@@ -113,7 +104,7 @@ class Selector:
         return EventSelection(decision, tuple(route.metric for route in fitting), assignments, skipped)
 
     async def tasks(self, record: Record, event: QAEvent, selection: EventSelection) -> list[JudgeTask]:
-        now = self._now()
+        now = self.now()
         recorded_at = moment(record.timestamp) or now
         if event.occurred_at is not None and not is_plausible(event.occurred_at, recorded_at):
             event = event.model_copy(update={"occurred_at": None})  # a span's is not checked before
@@ -125,12 +116,12 @@ class Selector:
                 limited.DEFAULT_SECONDS,
                 build_task,
                 event,
-                self._metrics[metric],
+                self.metrics[metric],
                 source=source,
                 sampling=_sampling(decision),
                 recorded_at=recorded_at,
                 sampled_at=now,
-                replay_id=self._replay_id,
+                replay_id=self.replay_id,
             )
             for metric, decision in selection.assignments.items()
         ]
@@ -213,16 +204,14 @@ async def _no_event(record: Record) -> QAEvent:
     raise undecodable(f"{record.topic}: an event is in several records")
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Intake:
     """Writes the tasks or the dead letter of each event, and counts its outcome."""
 
-    def __init__(
-        self, *, selector: Selector, output: Output, counts: Metrics, read: Read = _no_event
-    ) -> None:
-        self.read = read
-        self.selector = selector
-        self._output = output
-        self._counts = counts
+    selector: Selector
+    output: Output
+    counts: Metrics
+    read: Read = _no_event
 
     async def handle(self, record: Record) -> None:
         try:
@@ -240,35 +229,35 @@ class Intake:
         if selection.skipped == "unroutable" and not in_conversation:
             names = ", ".join(route.metric for route in self.selector.routes)
             detail = f"no metric's conditions match: {names}; see metrics.*.when"
-            await self._output.dead_letter(record, "unroutable", detail, event_id=event.event_id)
-            self._counts.count_event("unroutable")
+            await self.output.dead_letter(record, "unroutable", detail, event_id=event.event_id)
+            self.counts.count_event("unroutable")
         elif selection.skipped is not None:
             reason = "in_conversation" if selection.skipped == "unroutable" else selection.skipped
-            self._counts.count_event("skipped", reason)
-            self._output.passed(record.topic)
+            self.counts.count_event("skipped", reason)
+            self.output.passed(record.topic)
         else:
             try:
                 await self._send(await self.selector.tasks(record, event, selection))
             except (EventError, TooLargeError) as error:
                 detail = error.detail if isinstance(error, EventError) else str(error)
-                await self._output.dead_letter(record, "oversized", detail, event_id=event.event_id)
-                self._counts.count_event("undecodable", "oversized")
+                await self.output.dead_letter(record, "oversized", detail, event_id=event.event_id)
+                self.counts.count_event("undecodable", "oversized")
             else:
-                self._counts.count_event("sampled")
+                self.counts.count_event("sampled")
 
     async def _send(self, tasks: Sequence[JudgeTask]) -> None:
         # If size may matter, the largest task is sent first and alone: if it is refused, no task was sent, so
         # the event becomes only a dead letter.
         first, *rest = sorted(tasks, key=texts_chars, reverse=True) if len(tasks) > 1 else tasks
         if not rest or texts_chars(first) > SMALL_TASK_CHARS:
-            await self._output.task(first)
+            await self.output.task(first)
             tasks = rest
-        await asyncio.gather(*(self._output.task(task) for task in tasks))
+        await asyncio.gather(*(self.output.task(task) for task in tasks))
 
     async def refuse(self, record: Record, error: DecodeError) -> None:
-        await self._output.dead_letter(record, error.reason, error.detail)
-        self._counts.count_event("undecodable", error.reason)
+        await self.output.dead_letter(record, error.reason, error.detail)
+        self.counts.count_event("undecodable", error.reason)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
-        await self._output.dead_letter(record, "undecodable", surprise(error))
-        self._counts.count_event("undecodable", "internal_error")
+        await self.output.dead_letter(record, "undecodable", surprise(error))
+        self.counts.count_event("undecodable", "internal_error")
