@@ -93,21 +93,19 @@ class OpenGroup(Generic[T]):
     closed: Why | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Join(Generic[T]):
     """The open groups of one worker; `is_complete` is None if the end of a group is never known."""
 
-    def __init__(
-        self, bounds: JoinBounds, *, is_complete: Callable[[Sequence[T]], bool] | None = None
-    ) -> None:
-        self.late = 0  # records of groups that were already closed
-        self.clocks: dict[tuple[str, int], StreamClock] = {}  # by topic and partition
-        self._bounds = bounds
-        self._is_complete = is_complete
-        self._open: OrderedDict[str, OpenGroup[T]] = OrderedDict()
-        self._closed: OrderedDict[str, None] = OrderedDict()
-        self.size = 0  # the bytes of open groups' records
-        self._past: OrderedDict[str, tuple[StreamClock, float, int, list[T]]] = OrderedDict()
-        self._past_size = 0
+    bounds: JoinBounds
+    is_complete: Callable[[Sequence[T]], bool] | None = None
+    late: int = 0  # records of groups that were already closed
+    clocks: dict[tuple[str, int], StreamClock] = field(default_factory=dict)  # by topic and partition
+    size: int = 0  # the bytes of open groups' records
+    _open: OrderedDict[str, OpenGroup[T]] = field(default_factory=OrderedDict)
+    _closed: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    _past: OrderedDict[str, tuple[StreamClock, float, int, list[T]]] = field(default_factory=OrderedDict)
+    _past_size: int = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -129,13 +127,13 @@ class Join(Generic[T]):
         group.size += size
         self.size += size
         group.parts += parts
-        if group.root is None and self._is_complete is not None and self._is_complete(group.parts):
+        if group.root is None and self.is_complete is not None and self.is_complete(group.parts):
             group.root = now
         heapq.heappush(group.clock.due, (self._due_at(group), key))
         return group
 
     def _due_at(self, group: OpenGroup[T]) -> float:
-        bounds = self._bounds
+        bounds = self.bounds
         wait = group.last + bounds.idle if group.root is None else group.root + bounds.grace
         return min(wait, group.opened + bounds.longest)
 
@@ -152,7 +150,7 @@ class Join(Generic[T]):
                 group = self._open.get(key)
                 if group is not None and self._due_at(group) <= clock.now:
                     closed.append(self._close(group, self._why(group)))
-        while self._open and (len(self._open) > self._bounds.groups or self.size > self._bounds.size):
+        while self._open and (len(self._open) > self.bounds.groups or self.size > self.bounds.size):
             closed.append(self._close(next(iter(self._open.values())), "room"))
         for clock in self.clocks.values():
             while clock.due and clock.due[0][1] not in self._open:
@@ -165,9 +163,9 @@ class Join(Generic[T]):
         return self.due()
 
     def _why(self, group: OpenGroup[T]) -> Why:
-        if group.root is not None and group.root + self._bounds.grace <= group.clock.now:
+        if group.root is not None and group.root + self.bounds.grace <= group.clock.now:
             return "root"
-        return "longest" if group.opened + self._bounds.longest <= group.clock.now else "idle"
+        return "longest" if group.opened + self.bounds.longest <= group.clock.now else "idle"
 
     def _close(self, group: OpenGroup[T], why: Why) -> OpenGroup[T]:
         del self._open[group.key]
@@ -192,13 +190,13 @@ class Join(Generic[T]):
         gathered += parts
         self._past[key] = (clock, clock.now, known + size, gathered)
         self._past_size += size
-        while self._past_size > self._bounds.size:
+        while self._past_size > self.bounds.size:
             self._take_past(next(iter(self._past)))
 
     def forget_past(self) -> None:
         while self._past:
             clock, at, _, _ = next(iter(self._past.values()))
-            if at >= clock.now - self._bounds.longest:
+            if at >= clock.now - self.bounds.longest:
                 return
             self._take_past(next(iter(self._past)))
 

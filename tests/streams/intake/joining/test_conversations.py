@@ -55,7 +55,6 @@ class Stage:
         rate: float = 1.0,
         single: tuple[str, ...] = ("tone",),
         past: FakePast | None = None,
-        bounds: JoinBounds = BOUNDS,
     ) -> None:
         self.outbox: Any = Outbox()
         self.metrics = Metrics(CollectorRegistry())
@@ -72,7 +71,7 @@ class Stage:
             read = JsonReader(max_event_bytes=1_000_000).read
             return Intake(read=read, selector=selector, output=self.outbox, counts=self.metrics)
 
-        joining = Joining(counts=self.metrics, bounds=bounds, past=reread, polled=polled)
+        joining = Joining(counts=self.metrics, bounds=BOUNDS, past=reread, polled=polled)
         self.intake = ConversationIntake(events=intake(*single), whole=intake("whole"), joining=joining)
 
     def started(self, *records: Record) -> list[asyncio.Task[None]]:
