@@ -53,7 +53,12 @@ class Step:
 
     def __init__(self, span: Span) -> None:
         self.span = span
-        self.attributes: Attributes = _with_details(span)
+        details = [event.attributes for event in span.events if event.name == _DETAILS]
+        self.attributes: Attributes = span.attributes
+        if details:
+            self.attributes = {
+                name: one for given in (*details, span.attributes) for name, one in given.items()
+            }
         self.shape = shape_of(span.scope, tuple(self.attributes))
         self.family = self.shape.family
 
@@ -297,13 +302,6 @@ def turns_of(value: Any, role: str) -> list[Turn]:
         return []
     text = loaded(value) if isinstance(value, str) and value.startswith('"') else value
     return [] if isinstance(text, str) and is_shown_object(text) else read_turns(text, role)
-
-
-def _with_details(span: Span) -> Attributes:
-    """Add the attributes of a span's event with details to its own."""
-    details = [event.attributes for event in span.events if event.name == _DETAILS]
-    merged = {name: value for attributes in details for name, value in attributes.items()}
-    return {**merged, **span.attributes} if merged else span.attributes
 
 
 def _turns_in_events(span: Span, names: tuple[str, ...], default_role: str) -> list[Turn]:
