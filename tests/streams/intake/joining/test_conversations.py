@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -49,19 +49,12 @@ def record(number: int, *, key: bytes | None = b"c-1", **fields: Any) -> Record:
 
 
 class Stage:
-    def __init__(
-        self,
-        *,
-        rate: float = 1.0,
-        single: tuple[str, ...] = ("tone",),
-        past: FakePast | None = None,
-    ) -> None:
+    def __init__(self, *, rate: float = 1.0, single: tuple[str, ...] = ("tone",), past: Any = None) -> None:
         self.outbox: Any = Outbox()
         self.metrics = Metrics(CollectorRegistry())
         self.quiet = False  # whether everything is read
         seconds = count()
         policy = SamplingPolicy(default_rate=rate, key="record_key")
-        reread: Any = past or FakePast()
 
         def polled(*_: Any) -> float | None:
             return next(seconds) if self.quiet else None
@@ -71,7 +64,9 @@ class Stage:
             read = JsonReader(max_event_bytes=1_000_000).read
             return Intake(read=read, selector=selector, output=self.outbox, counts=self.metrics)
 
-        joining = Joining(counts=self.metrics, bounds=BOUNDS, past=reread, polled=polled)
+        joining = Joining(
+            counts=self.metrics, bounds=BOUNDS, past=past or cast("Any", FakePast()), polled=polled
+        )
         self.intake = ConversationIntake(events=intake(*single), whole=intake("whole"), joining=joining)
 
     def started(self, *records: Record) -> list[asyncio.Task[None]]:
