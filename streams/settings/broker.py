@@ -94,9 +94,8 @@ class SecuritySettings(Section):
 
     def _login_problems(self, mechanism: Mechanism) -> Problems:
         needed, why = _OF_MECHANISM[mechanism], f"with mechanism {mechanism}"
-        yield from self._without_effect(
-            [name for name in _OF_SASL if name not in needed], f"{why}; remove it"
-        )
+        others = [name for name in _OF_SASL if name not in needed]
+        yield from self._without_effect(others, f"{why}; remove it")
         missing = [name for name in needed if getattr(self, name) is None]
         if mechanism == "OAUTHBEARER":
             if not missing:

@@ -133,16 +133,12 @@ def _two_phase_problems(metric: MetricSettings, cheap: TwoPhaseSettings, setting
 
 def _name_problems(settings: Settings) -> Problems:
     known = ", ".join(settings.metrics)
-    named: list[tuple[str, str | None]] = [
-        (f"monitor.{field}.{name}", name)
-        for field in ("targets", "shares", "objectives")
-        for name in getattr(settings.monitor, field)
-    ]
-    named += [
-        (f"judge.budget.caps.{at}.metric", cap.metric) for at, cap in enumerate(settings.judge.budget.caps)
-    ]
-    for path, name in named:
-        if name is not None and name not in settings.metrics:
+    caps = enumerate(settings.judge.budget.caps)
+    named = {f"judge.budget.caps.{at}.metric": cap.metric for at, cap in caps if cap.metric is not None}
+    for field in ("objectives", "shares", "targets"):
+        named = {f"monitor.{field}.{name}": name for name in getattr(settings.monitor, field)} | named
+    for path, name in named.items():
+        if name not in settings.metrics:
             yield path, f"names a metric that is not judged (metrics: {known}); remove it"
 
 
