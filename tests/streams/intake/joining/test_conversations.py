@@ -49,7 +49,14 @@ def record(number: int, *, key: bytes | None = b"c-1", **fields: Any) -> Record:
 
 
 class Stage:
-    def __init__(self, *, rate: float = 1.0, single: tuple[str, ...] = ("tone",), past: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        rate: float = 1.0,
+        single: tuple[str, ...] = ("tone",),
+        past: Any = None,
+        bounds: Any = BOUNDS,
+    ) -> None:
         self.outbox: Any = Outbox()
         self.metrics = Metrics(CollectorRegistry())
         self.quiet = False  # whether everything is read
@@ -65,7 +72,7 @@ class Stage:
             return Intake(read=read, selector=selector, output=self.outbox, counts=self.metrics)
 
         joining = Joining(
-            counts=self.metrics, bounds=BOUNDS, past=past or cast("Any", FakePast()), polled=polled
+            counts=self.metrics, bounds=bounds, past=past or cast("Any", FakePast()), polled=polled
         )
         self.intake = ConversationIntake(events=intake(*single), whole=intake("whole"), joining=joining)
 
