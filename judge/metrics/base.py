@@ -115,16 +115,12 @@ def read_pattern(pattern: str, name: str, most: int = MAX_PATTERN_CHARS) -> Any:
         raise JudgeConfigurationError(str(error)) from error
 
 
-def yes_or_no(*, good: bool = True) -> Scale:
-    return Scale((0, 1), "boolean", {True: int(good), False: int(not good)})
-
-
 def read_scale(result: Any, score_range: tuple[float, float], *, good: Any = None) -> Scale:
     """Return the scale of a `ResultType`; `good`: the value of a boolean with the number 1, default true."""
     if result == "boolean":
         if good is not None and not isinstance(good, bool):
             raise PromptPackError(f"good must be true or false, got {good!r:.60}")
-        return yes_or_no(good=good is not False)
+        return Scale((0, 1), "boolean", {True: int(good is not False), False: int(good is False)})
     if good is not None:
         raise PromptPackError("good is for `result: boolean`; give the numbers of labels in their mapping")
     if result in ("number", "integer"):

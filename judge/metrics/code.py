@@ -26,15 +26,7 @@ from rapidfuzz.distance import Indel
 from judge.chat import ChatMessage, ChatRequest
 from judge.errors import EventError, JudgeConfigurationError
 from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Inputs, Outcome, OwnProcess, UnscoredOutcome
-from judge.metrics.base import (
-    BaseMetric,
-    ResultType,
-    Scale,
-    outcome_on,
-    read_pattern,
-    read_scale,
-    yes_or_no,
-)
+from judge.metrics.base import BaseMetric, ResultType, Scale, outcome_on, read_pattern, read_scale
 from judge.metrics.prompting import short_hash
 from judge.metrics.replies import json_validator
 from judge.text.normal import is_blank, without_lone_surrogates
@@ -152,9 +144,9 @@ class CodeMetric(BaseMetric):
                 json_validator(options["schema"])
             except ValueError as error:
                 raise JudgeConfigurationError(f"schema is not a JSON Schema: {error}") from error
-        scale = yes_or_no(good=good)
-        if self.check.default_range is not None:
-            scale = Scale(score_range or self.check.default_range, "number")
+        own_range = self.check.default_range
+        kind = "boolean" if own_range is None else "number"
+        scale = read_scale(kind, score_range or own_range or (0, 1), good=None if own_range else good)
         version = short_hash(repr((check, of, scale, sorted(options.items()))))
         super().__init__(
             name=name,
