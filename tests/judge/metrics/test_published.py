@@ -96,14 +96,11 @@ NEAR_VERBATIM = st.fixed_dictionaries(
 )
 
 
-def _written(value: Any) -> str:
-    return json.dumps(value)  # writes NaN and Infinity, as some servers do
-
-
+# `json.dumps` writes NaN and Infinity, as some servers do.
 REPLIES = (
-    (FORMS["coverage"] | FORMS["relevance"] | NEAR_VERBATIM | OBJECTS | ANY_JSON).map(_written)
+    (FORMS["coverage"] | FORMS["relevance"] | NEAR_VERBATIM | OBJECTS | ANY_JSON).map(json.dumps)
     | TEXTS
-    | st.tuples(TEXTS, NEAR_VERBATIM.map(_written), TEXTS).map("".join)
+    | st.tuples(TEXTS, NEAR_VERBATIM.map(json.dumps), TEXTS).map("".join)
 )
 
 
@@ -127,7 +124,7 @@ def test_results_and_verdicts_conform_to_their_schemas(
     data: st.DataObject,
 ) -> None:
     metric = METRICS[name]
-    fitting = FORMS.get(name, NEAR_VERBATIM).map(_written)
+    fitting = FORMS.get(name, NEAR_VERBATIM).map(json.dumps)
     reply = data.draw(fitting if data.draw(st.integers(0, 3)) else REPLIES)
     task = task_for(metric, question=question, answer=answer, reference=reference, context=context)
     judge = Evaluator(metric, ScriptedChat(lambda _: reply), repair_attempts=1)
