@@ -70,7 +70,8 @@ class Delivery(Generic[ItemT]):
 
     async def _deliver(self, batch: list[tuple[ItemT, asyncio.Future[str | None]]]) -> None:
         try:
-            refused = await self._send([item for item, _ in batch])
+            answer = await self._send([item for item, _ in batch])
+            refused = {key: str(why) for key, why in answer.items()}
         except Exception as error:  # noqa: BLE001 - foreign code; each record's agent reports it
             for _, future in batch:
                 if not future.done():
