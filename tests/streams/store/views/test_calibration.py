@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from schemas import Scored, Selection
 from streams.embedded.broker import EmbeddedBroker
 from streams.settings.tree import Settings
 from streams.store.views.calibration import JudgedSeries, calibrations
+from streams.store.views.labels import label_of
+from streams.store.views.review import again
 from streams.telemetry.exposition import TEXT, expose
 from streams.worker.agents import add_agents
 from streams.worker.worker import Worker
@@ -149,14 +152,20 @@ def test_draws_of_a_growing_store_are_joined(tmp_path: Path) -> None:
     assert weights == {1: 20, 2: 10, 4: 10}
 
 
-async def test_progress_is_shown(tmp_path: Path) -> None:
-    """Half an interval is reached after some more labels."""
+async def test_old_labels_are_asked_again_and_progress_is_shown(tmp_path: Path) -> None:
+    """A queue of 20 has one old label of the person's own; half an interval is reached after some more."""
     path = tmp_path / "s"
     made = _judged(path)
     label(path, made[:40:2], -1, _KNOWN)
     label(path, made[1:40:2], 0, _KNOWN)
+    with StoreFile(path).snapshot() as snapshot:
+        [(result_id, selection)] = again(snapshot, "ann", None, 20, Random(1)).items()
+        assert result_id in {one.result_id for one in made[:40]}
+        assert selection == Selection(kind="chosen", policy="again/1")
+        assert again(snapshot, "bob", None, 20, Random(1)) == {}
     async with review(path) as (session, url, _):
         queue = await get(session, url, "/review/api/queue?metric=relevance&size=20&aim=0.2")
     [said] = queue["progress"]
     assert said.startswith("People would give 2.5")
     assert " more for ±0.2." in said or said.endswith("cannot reach that.")
+    assert sum(one["policy"] == "again/1" for one in queue["tasks"]) <= 1
