@@ -6,9 +6,9 @@ the law's probability any score, or a kinder one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from math import inf, sqrt
+from math import sqrt
 from random import Random
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.people import (
     FEWEST_LABELS,
     LabelledAnswer,
+    draw_rates,
     effective_labels,
     is_representative,
     people_mean,
@@ -91,18 +92,6 @@ def sample(random: Random, law: Law, design: str, size: int) -> Drawn:
     ]
     judged = WeightedSums.of((f, rates[place]) for place, _, f in rows)
     return Drawn(labelled, judged, len(set(places)) - len({places[one] for one in taken}))
-
-
-def draw_rates(sizes: Mapping[int, float], wants: Mapping[int, float], size: float) -> dict[int, float]:
-    """Return the probability of each answer of a group: min(1, c want), with c such that `size` are drawn."""
-    sure: set[int] = set()
-    while True:
-        left = sum(sizes[one] * wants[one] for one in sizes if one not in sure)
-        c = max(size - sum(sizes[one] for one in sure), 0.0) / left if left else inf
-        over = {one for one in sizes if one not in sure and c * wants[one] >= 1}
-        if not over:
-            return {one: 1.0 if one in sure else c * wants[one] for one in sizes}
-        sure |= over
 
 
 def _wanted(how: str, rate: float, judge: float) -> float:

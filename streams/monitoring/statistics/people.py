@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from itertools import accumulate, pairwise
+from math import ceil, inf, sqrt
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -206,6 +207,35 @@ def _apart(choices: Sequence[float | str]) -> float:
         return 2 * n * sum((one - mean) ** 2 for one in numbers)
     counts = {one: choices.count(one) for one in set(choices)}
     return float(n * n - sum(count * count for count in counts.values()))
+
+
+def draw_rates(sizes: Mapping[int, float], wants: Mapping[int, float], size: float) -> dict[int, float]:
+    """Return the probability of each answer of a group: min(1, c want), with c such that `size` are drawn."""
+    sure: set[int] = set()
+    while True:
+        left = sum(sizes[one] * wants[one] for one in sizes if one not in sure)
+        c = max(size - sum(sizes[one] for one in sure), 0.0) / left if left else inf
+        over = {one for one in sizes if one not in sure and c * wants[one] >= 1}
+        if not over:
+            return {one: 1.0 if one in sure else c * wants[one] for one in sizes}
+        sure |= over
+
+
+def systematic(expected: Sequence[float], start: float) -> list[tuple[int, float]]:
+    """Draw from groups in order, with one start in [0, 1): pairs of group and place within it, in [0, 1).
+
+    Each whole number plus the start on the line of the summed expectations is a draw, so neighbouring
+    groups (of score and label value) get their share of each sample.
+    """
+    ends = [0.0, *accumulate(expected)]
+    found = []
+    for group, (low, high) in enumerate(pairwise(ends)):
+        first = max(ceil(low - start - 1e-9), 0)
+        mark = first + start
+        while mark < high - 1e-9:
+            found.append((group, max(mark - low, 0.0) / (high - low)))
+            mark += 1
+    return found
 
 
 def kappa(pairs: Sequence[tuple[Any, Any]]) -> float | None:

@@ -87,7 +87,7 @@ class JudgedSeries:
         if not known and self.items:
             many = "answer was" if len(self.items) == 1 else "answers were"
             what = f"{len(self.items)} labelled {many} not chosen with a known probability"
-            return f"{what}; {REVIEW}"
+            return f"{what}; {REVIEW} (a random sample, or all failed and some passed)"
         if n < FEWEST_LABELS:
             more = max(round((FEWEST_LABELS - n) * known / n + 0.5), 1) if known else int(FEWEST_LABELS)
             what = f"{known} labels with a known probability count as {n:.0f}, {FEWEST_LABELS:.0f} are needed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from math import comb
 from random import Random
 from statistics import linear_regression
@@ -16,12 +17,14 @@ from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.people import (
     LabelledAnswer,
     alpha,
+    draw_rates,
     effective_labels,
     is_representative,
     kappa,
     kappa_interval,
     people_mean,
     rogan_gladen,
+    systematic,
 )
 
 PEOPLE = (1, 2, 3, 4, 5, 5, 4, 3, 2, 5)
@@ -127,6 +130,21 @@ def test_alpha_by_hand() -> None:
     assert alpha([[1, 3]]) == 0
     assert alpha([[1, 1], [1, 1]]) is None
     assert alpha([[2]]) is None
+
+
+def test_rates_are_in_proportion_and_at_most_one() -> None:
+    """Ten wanted of 2 at 100 and 80 at 1: both of the first, then 8 of 80."""
+    assert draw_rates({0: 2, 1: 80}, {0: 100, 1: 1}, 10) == {0: 1.0, 1: pytest.approx(0.1)}
+    assert draw_rates({0: 2, 1: 3}, {0: 5, 1: 1}, 5) == {0: 1.0, 1: 1.0}
+
+
+@given(st.lists(st.floats(0.05, 4), min_size=1, max_size=8), st.integers(0, 2**16))
+def test_a_systematic_draw_takes_each_group_as_often_as_expected(expected: list[float], seed: int) -> None:
+    """The number of draws of a group is its expectation, rounded up or down; places are within the group."""
+    drawn = systematic(expected, Random(seed).random())
+    counts = Counter(group for group, _ in drawn)
+    assert all(abs(counts[group] - one) < 1 + 1e-6 for group, one in enumerate(expected))
+    assert all(0 <= place < 1 for _, place in drawn)
 
 
 @pytest.mark.slow

@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry
 from schemas import Scored, Selection
 from streams.embedded.broker import EmbeddedBroker
 from streams.settings.tree import Settings
+from streams.store.query import Filter
 from streams.store.views.calibration import JudgedSeries, calibrations
-from streams.store.views.labels import label_of
-from streams.store.views.review import again
+from streams.store.views.review import again, choose, expected_errors
 from streams.telemetry.exposition import TEXT, expose
 from streams.worker.agents import add_agents
 from streams.worker.worker import Worker
@@ -152,6 +152,22 @@ def test_draws_of_a_growing_store_are_joined(tmp_path: Path) -> None:
     assert weights == {1: 20, 2: 10, 4: 10}
 
 
+@pytest.mark.parametrize("kind", ["failed", "error"])
+def test_draws_keep_their_probability(tmp_path: Path, kind: str) -> None:
+    """Of 10 failed and 70 passed, 20 drawn: all failed and 10 passed of 70; by error all alike at first."""
+    path = tmp_path / "s"
+    made = [scored(number, 1 if number < 10 else 4) for number in range(80)]
+    StoreFile(path).write(*made)
+    scores = {one.result_id: one.score for one in made}
+    with StoreFile(path).snapshot() as snapshot:
+        tasks = choose(snapshot, Filter(), kind=kind, size=20, start=b"\x40" * 16, scales=SCALES, now=NOW)
+    drawn = Counter((scores[task.result_id], round(task.selection.probability or 0, 4)) for task in tasks)
+    assert drawn == ({(1, 1.0): 10, (4, 0.1429): 10} if kind == "failed" else drawn)
+    assert len({task.result_id for task in tasks}) == 20
+    assert {task.selection.policy for task in tasks} == {f"{kind}/1"}
+    assert kind == "failed" or {p for _, p in drawn} == {0.25}
+
+
 async def test_old_labels_are_asked_again_and_progress_is_shown(tmp_path: Path) -> None:
     """A queue of 20 has one old label of the person's own; half an interval is reached after some more."""
     path = tmp_path / "s"
@@ -159,10 +175,17 @@ async def test_old_labels_are_asked_again_and_progress_is_shown(tmp_path: Path) 
     label(path, made[:40:2], -1, _KNOWN)
     label(path, made[1:40:2], 0, _KNOWN)
     with StoreFile(path).snapshot() as snapshot:
-        [(result_id, selection)] = again(snapshot, "ann", None, 20, Random(1)).items()
-        assert result_id in {one.result_id for one in made[:40]}
-        assert selection == Selection(kind="chosen", policy="again/1")
-        assert again(snapshot, "bob", None, 20, Random(1)) == {}
+        [task] = again(snapshot, "ann", None, 20, Random(1))
+        assert task.result_id in {one.result_id for one in made[:40]}
+        assert task.selection == Selection(kind="chosen", policy="again/1")
+        assert again(snapshot, "bob", None, 20, Random(1)) == []
+        # 20 of 40 are off by one: (20 + 1) / 41; by score (20 + 5 * 21 / 41) / 25 and (5 * 21 / 41) / 25.
+        found = expected_errors(snapshot)
+        assert found == {
+            ("relevance", None): pytest.approx(21 / 41),
+            ("relevance", 2): pytest.approx((20 + 105 / 41) / 25),
+            ("relevance", 4): pytest.approx(105 / 41 / 25),
+        }
     async with review(path) as (session, url, _):
         queue = await get(session, url, "/review/api/queue?metric=relevance&size=20&aim=0.2")
     [said] = queue["progress"]

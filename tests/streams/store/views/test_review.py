@@ -18,7 +18,7 @@ from streams.store import verdicts
 from streams.store.query import Filter
 from streams.store.views.export import flat
 from streams.store.views.labels import all_labels, exported, read_labels
-from streams.store.views.review import TOKEN_HEADER, Tasks, choose
+from streams.store.views.review import TOKEN_HEADER, Task, choose
 from tests.streams.cli.processes import call
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
@@ -33,19 +33,19 @@ def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tm
     fill(tmp_path / "s")
     with StoreFile(tmp_path / "s").snapshot() as snapshot:
 
-        def drawn(size: int, start: bytes, **wanted: Any) -> Tasks:
+        def drawn(size: int, start: bytes, **wanted: Any) -> list[Task]:
             return choose(snapshot, Filter(**wanted), kind="random", size=size, start=start)
 
-        everything = list(drawn(20, b"\0" * 16))
+        everything = [task.result_id for task in drawn(20, b"\0" * 16)]
         samples = [drawn(4, bytes.fromhex(result_id)) for result_id in everything]
-        assert {one.probability for tasks in samples for one in tasks.values()} == {0.2}
-        times = Counter(result_id for tasks in samples for result_id in tasks)
+        assert {task.selection.probability for tasks in samples for task in tasks} == {0.2}
+        times = Counter(task.result_id for tasks in samples for task in tasks)
         assert times == dict.fromkeys(everything, 4)
         assert len(times) == 20
         assert drawn(4, b"\xff" * 16) == drawn(4, b"\0" * 16)  # behind the last comes the first
         whole = drawn(500, b"\0" * 16, metric="relevance", lowest=5)
-        assert [one.probability for one in whole.values()] == [1.0] * 4
-        assert drawn(4, b"\0" * 16, metric="none") == {}
+        assert [task.selection.probability for task in whole] == [1.0] * 4
+        assert drawn(4, b"\0" * 16, metric="none") == []
 
 
 def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
     )
     with StoreFile(tmp_path / "s").snapshot() as snapshot:
         tasks = choose(snapshot, Filter(), kind="doubt", size=10, start=b"")
-        rows = [verdicts.one(snapshot, result_id) or {} for result_id in tasks]
-    assert len(tasks) == 10
-    assert all(one.probability is None for one in tasks.values())
+        rows = [verdicts.one(snapshot, task.result_id) or {} for task in tasks]
+    assert len({task.result_id for task in tasks}) == 10
+    assert all(task.selection.probability is None for task in tasks)
     assert all(row["corrected"] for row in rows[:5])
     assert {row["score"] for row in rows[5:]} == {1, 5}
 
