@@ -128,6 +128,7 @@ def schema() -> None:
 def prompts(
     metric: str | None = Argument(None, help="A built-in metric; default: all."),
     as_json: bool = Option(False, "--json", help="Print JSON, with response schemas and hashes."),
+    as_pack: bool = Option(False, "--as-pack", help="Print a prompt pack of one metric, to change."),
 ) -> None:
     """Print the built-in prompts: the constant instructions that precede each event.
 
@@ -139,6 +140,11 @@ def prompts(
     named = {name: one for name in metric_names() if isinstance(one := build_metric(name), BuiltInMetric)}
     if metric is not None:
         require_one_of("metric", metric, named)
+    if as_pack:
+        if metric is None:
+            raise BadUsageError(f"--as-pack needs a metric, one of {', '.join(named)}; name it")
+        echo(_pack(metric), nl=False)
+        return
     shown = [
         {"metric": one.name, "hash": one.prompt_hash, "prompt": one.instructions}
         | {"response_schema": one.response_schema and one.response_schema.schema}
@@ -146,6 +152,42 @@ def prompts(
     ]
     lines = (f"# {one['metric']}, {one['hash']}\n\n{one['prompt']}" for one in shown)
     emit(shown, lines, as_json=as_json)
+
+
+_COUNTED = """
+Give `score`, too, a whole number after the list: 5 if everything in it holds, 4 if more than 3/5 of it do, 3
+for at least 2/5, 2 for any, 1 for none.
+"""
+"""Code counts the list of a built-in metric; in a pack the judge does."""
+
+
+def _pack(name: str) -> str:
+    """Return a prompt pack with a metric's prompt, in which the judge says the score."""
+    import yaml
+
+    from judge.metrics.library import LibraryMetric, library_prompt
+    from judge.metrics.packs.templates import split_front_matter
+    from judge.metrics.prompting import load_prompt
+    from judge.metrics.registry import metric_class
+
+    if metric_class(name) is not LibraryMetric:
+        return load_prompt(f"{name}.pack")
+    prompt = library_prompt(name)
+    options: dict[str, Any] = yaml.safe_load(split_front_matter(load_prompt(f"library/{name}"))[0] or "")
+    options = {key: one for key, one in options.items() if key not in ("uses", "counts")}
+    options["event"] = ["messages" if one == "instructions" else one for one in prompt.uses]
+    schema: Any = prompt.schema_of_reply.schema
+    system = prompt.instructions
+    if prompt.counts is not None:
+        options["score_range"] = list(prompt.score_range)
+        schema = schema | {
+            "properties": schema["properties"] | {"score": {"type": "integer"}},
+            "required": [*schema["required"], "score"],
+        }
+        system += _COUNTED
+    options["response_schema"] = schema
+    front = yaml.safe_dump({"name": f"my_{name}", **options}, sort_keys=False, allow_unicode=True)
+    return f"---\n{front}---\n## System\n\n{system.strip()}\n\n## User\n\n{{{{ event }}}}\n"
 
 
 def _summary(settings: Settings) -> dict[str, Any]:

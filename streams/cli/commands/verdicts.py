@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from streams.cli.running import BadUsageError, CommandError, cancel, emit, emit_
 from streams.cli.session import Session, session
 
 if TYPE_CHECKING:
+    from streams.settings.tree import Settings
     from streams.store.views.incidents import Incident
 
 MAX_TEXT_CHARS = 4_000
@@ -247,7 +248,10 @@ def export(
     label: list[str] | None = ONLY_LABEL,
     form: Literal["csv", "jsonl", "parquet"] = Option("jsonl", "--format", "-f", help="Output format."),
     output: Path | None = Option(None, "--output", "-o", metavar="FOLDER", help="Folder for a file per day."),
-    views: Literal["duckdb", "clickhouse"] | None = Option(None, help="Only print SQL for files or topic."),
+    from_topics: bool = Option(False, "--from-topics", help="Read the topics instead of the store."),
+    views: Literal["duckdb", "clickhouse"] | None = Option(
+        None, help="Only print SQL to read the files or topic."
+    ),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     bootstrap_servers: str | None = BROKERS,
@@ -270,9 +274,45 @@ def export(
         raise BadUsageError("--format parquet needs --output FOLDER")
     query = {name: value for name, value in (("since", since), ("until", until), ("metric", metric)) if value}
     wanted = parse(query, label or [], datetime.now(UTC))
-    with read_store(settings.store.path, EXPORT_SECONDS) as snapshot:
+    with (
+        _source(settings, from_topics=from_topics) as path,
+        read_store(path, EXPORT_SECONDS) as snapshot,
+    ):
         rows = (flat(row) for row in verdicts.every(snapshot, wanted))
         if output is None:
             write_stream(rows, sys.stdout, form)
         else:
             tell(f"{write_days(rows, output, form)} verdicts in {output}")
+
+
+@contextmanager
+def _source(settings: Settings, *, from_topics: bool) -> Iterator[Path]:
+    from tempfile import TemporaryDirectory
+
+    if not from_topics:
+        yield settings.store.path
+        return
+    with TemporaryDirectory(prefix="judgestream-export-") as folder:
+        path = Path(folder) / "store.sqlite3"
+        kept = settings.store.model_copy(
+            update={"path": path, "texts": "none", "keep_days": 3_650, "max_gigabytes": 10_000.0}
+        )
+        call = Session(settings.model_copy(update={"store": kept}))
+        call.run(lambda stop: _fill(call.settings, stop))
+        yield path
+
+
+async def _fill(settings: Settings, stop: asyncio.Event) -> None:
+    from streams.store.agent import StoreAgent
+
+    agent = StoreAgent(settings)
+    task = asyncio.create_task(agent.run())
+    try:
+        while not stop.is_set() and agent.behind != 0:
+            if agent.trouble is not None:
+                raise CommandError(agent.trouble)
+            await asyncio.sleep(0.1)
+    finally:
+        await cancel(task)
+    if stop.is_set():
+        raise Exit(130)

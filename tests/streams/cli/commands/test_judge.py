@@ -298,3 +298,23 @@ def test_agreement_with_people_by_judge(tmp_path: Path, command: Command) -> Non
     assert [one["judge"] for one in json.loads(both.out)["agreement"]] == ["tower-judge", "offline-rules-1"]
     labels.write_text("event_id,rating\ne1,5\n")
     command(*call).fails("no line has a score; rename the column")
+
+
+@pytest.mark.parametrize("name", ["coverage", "relevance", "faithfulness", "refusal", "tone", "pii_leak"])
+def test_a_printed_prompt_pack_judges(tmp_path: Path, name: str, command: Command) -> None:
+    path, pack = tmp_path / "events.jsonl", tmp_path / "own.md"
+    context = {"Page-2": "The parcel is in Lyon."}
+    path.write_text(event(answer="It is in Lyon. Evidence: [Page 2]", context=context))
+    pack.write_text(command("config", "prompts", name, "--as-pack").done().out)
+    score: Any = {"refusal": "answered", "pii_leak": False}.get(name, 4)
+    spans = {"claim_span": "It is in Lyon.", "context_span": "The parcel is in Lyon.", "supported": True}
+    reply = {"answer_span": None, "justification": "So.", "score": score}
+    if name == "faithfulness":
+        reply = {"claims": [spans | {"justification": "It says so."}], "score": score}
+    with in_thread(judge_server(lambda _: json.dumps(reply))) as server:
+        ended = command("judge", path, "-m", "mine", "--prompt-pack", pack, "--base-url", server.url)
+        asked = [request["messages"][-1]["content"] for request in server.requests]
+    assert "ignored" not in ended.err
+    (result,) = results(ended)
+    assert isinstance(result, Scored), result
+    assert "It is in Lyon. Evidence: [Page 2]" in asked[0]
