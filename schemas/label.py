@@ -24,7 +24,7 @@ class Selection(Message):
         default=None, gt=0, le=1, description="Probability of its selection; None if unknown."
     )
     policy: str | None = Field(
-        default=None, max_length=100, description="The labelling policy with its version, such as failed/1."
+        default=None, max_length=100, description="The labelling policy with its version, such as random/1."
     )
     frame: str = Field(
         default="",

@@ -103,6 +103,7 @@ def _garble(path: Path, place: int) -> None:
 
 HARMS: Final[Mapping[str, Callable[[Path], None]]] = {
     "garbled": lambda path: _garble(path, path.stat().st_size // 3),
+    "its head garbled": lambda path: _garble(path, 0),
     "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
     "deleted": Path.unlink,
     "its log deleted": lambda path: path.with_name(path.name + "-wal").unlink(),
