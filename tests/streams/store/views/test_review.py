@@ -45,6 +45,7 @@ def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tm
         assert drawn(4, b"\xff" * 16) == drawn(4, b"\0" * 16)  # behind the last comes the first
         whole = drawn(500, b"\0" * 16, metric="relevance", lowest=5)
         assert [task.selection.probability for task in whole] == [1.0] * 4
+        assert {task.selection.frame for task in whole} == {"lowest=5"}
         assert drawn(4, b"\0" * 16, metric="none") == []
 
 
