@@ -87,8 +87,9 @@ class Leasing:
     async def _write_due(self) -> None:
         self.spending.sample()
         entries = self.spending.entries(idle_seconds=self._idle_seconds)
-        records: list[tuple[bytes, bytes | None]] = [(entry.key, entry.value) for entry in entries]
-        records += [] if self.rates is None else self.rates.due()
+        # First and by themselves: an ask that is not written is never granted, and nothing more is admitted.
+        await self._put([(entry.key, entry.value) for entry in entries])
+        records = [] if self.rates is None else self.rates.due()
         if self.writes:
             records += [(key, None) for key in self._outdated]
             self._outdated.clear()

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from math import pi, sin
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from schemas import JudgeCall, QAEvent
+from streams.errors import TooLargeError
 from streams.intake.sampling import SamplingPolicy
 from streams.judging.budget import MOST_HALVED, Spending
+from streams.judging.leasing import Leasing
 from streams.settings.judge import BudgetSettings, LimitSettings
 from tests.integration.deadlines import until
 from tests.streams.results import scored
@@ -84,6 +87,27 @@ async def test_verdicts_that_wait_in_a_batch_leave_room_for_others() -> None:
                 await stack.enter_async_context(spending.admitted(waits=waits))
             assert (spending.admit() is None) is False
             assert bool(spending.entries()) == waits
+
+
+async def test_a_record_of_the_rates_that_cannot_be_written_holds_up_no_lease() -> None:
+    """An ask that is not written is never granted, as the worker waits for it."""
+    spending, asked = Spending(BudgetSettings(calls_per_day=1000), worker="w", now=lambda: NOON), []
+
+    async def write(*_: Any, key: bytes, **__: Any) -> None:
+        if b"report" in key:
+            raise TooLargeError("too large")
+        await asyncio.sleep(0.01)  # as a broker takes its time
+        asked.append(key)
+
+    rates = SimpleNamespace(due=lambda: [(b'["report", "w"]', b"")])
+    given: list[Any] = [spending, None, SimpleNamespace(write=write), "budget"]
+    leasing = Leasing(*given, writes=True, is_ready=lambda: True, rates=cast("Any", rates))
+    spending.sample()
+    spending.heard(spending.joining(), 0)
+    spending.admit()
+    with pytest.raises(ExceptionGroup):
+        await leasing._write_due()
+    assert len(asked) == 1
 
 
 def test_a_sampling_budget_counts_verdicts_not_calls() -> None:
