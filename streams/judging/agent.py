@@ -242,10 +242,11 @@ class JudgeAgent:
     def source(self, result: Result, record: Record) -> Source:
         """Return the place of a task on its metric's topic, also of one that waited on another."""
         place = dict(record.headers).get(PLACE) if record.topic == self.topics.batch_tasks else None
-        if place is None:
+        partition, _, offset = (place or b"").partition(b"/")
+        if not (partition.isdigit() and offset.isdigit()):  # damaged: the verdict is paid for
             return Source(topic=record.topic, partition=record.partition, offset=record.offset)
-        partition, offset = map(int, place.split(b"/"))
-        return Source(topic=self.topics.task_topic(result.metric), partition=partition, offset=offset)
+        topic = self.topics.task_topic(result.metric)
+        return Source(topic=topic, partition=int(partition), offset=int(offset))
 
     async def _task(self, record: Record) -> JudgeTask | None:
         try:

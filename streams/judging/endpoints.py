@@ -140,7 +140,7 @@ def check_prices(
 
 
 def _unpriced(name: str) -> str:
-    what = "required with a budget in dollars, because none is known for this model at this address"
+    what = "required with a budget in dollars, because no price is known for this model at this address"
     if "/" in name:  # a metric's own model
         remedy = "add an endpoint with this model and usd_per_million_tokens, or limit calls instead"
         return f"metrics.*.model ({name}): a price is {what}; {remedy}"

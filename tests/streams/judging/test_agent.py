@@ -243,6 +243,9 @@ async def test_a_task_goes_to_the_waiting_ones_and_back() -> None:
     kept = record(topic="qa.batch-tasks", headers=(("task_place", headers["task_place"]),))
     source = agent.source(scored(1, 3, metric="coverage"), kept)
     assert (source.topic, source.partition, source.offset) == ("judge.tasks.coverage", 2, 7)
+    for damaged in (b"", b"2", b"2/x", b"2/7/1", None):  # the verdict is published all the same
+        kept = record(topic="qa.batch-tasks", headers=(("task_place", damaged),))
+        assert agent.source(scored(1, 3, metric="coverage"), kept).topic == "qa.batch-tasks"
     output.is_too_small = True
     assert not await agent.put(TASK, record())
 

@@ -150,6 +150,9 @@ def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
     passing = command(*call, "--random", "--pass-from", "4")
     assert "People would say true of 50% (" in passing.out
     assert "Rogan and Gladen's formula, without an interval: 50%" in passing.out
+    _file(labels, [rows[0] | {"score": "soon"}])
+    refused = command(*call, "--pass-from", "4")
+    assert "'soon' is no score of relevance (neither a number nor true or false); correct it" in refused.err
     _file(labels, [one | {"score": one["score"] if place > 4 else None} for place, one in enumerate(rows)])
     assert "5 labels are left out: cannot say; the estimate is of the other" in command(*call, "--random").out
 
