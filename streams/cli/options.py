@@ -21,7 +21,9 @@ JSON_LINES = Option(False, "--json", help="Print JSON, one object per line.")
 AGENTS = Option("intake,judge,monitor", metavar="NAMES", help="Agents to run, separated by commas.")
 _FIELD = "The name (or JMESPath) of a field in FILE, as in question=prompt; repeatable."
 MAP = Option(None, "--map", metavar="FIELD=NAME", help=_FIELD)
-RATE = Option(None, "--rate", "-r", metavar="R", min=0.001, help="Records (or results) per second, at most.")
+RATE = Option(
+    None, "--rate", "-r", metavar="R", min=0.001, help="At most so many records (or results) per second."
+)
 YES = Option(False, "--yes", "-y", help="Do not prompt.")
 METRIC = Option(..., "--metric", "-m", metavar="NAME", help="The metric.")
 ONLY_METRIC = Option(None, "--metric", "-m", metavar="NAME", help="Only this metric.")

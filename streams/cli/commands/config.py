@@ -56,7 +56,9 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
 @app.command("test", epilog="Example: judgestream config test cases.yaml")
 def run_cases(
     file: Path = Argument(..., metavar="FILE", help="The cases (YAML)."),
-    config: Path | None = Option(None, "--config", "-c", metavar="FILE", help="Settings; default: FILE's."),
+    config: Path | None = Option(
+        None, "--config", "-c", metavar="FILE", help="Settings; default: those that the cases name."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Test what settings do with records: event, sampling, metrics, endpoints, what is sent, cost.

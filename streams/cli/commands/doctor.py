@@ -25,9 +25,15 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "not tried": "b
 def doctor(
     config: Path = REQUIRED_CONFIG,
     agents: str = AGENTS,
-    workers: int | None = Option(None, min=1, help="Number of workers; default: the group's members."),
-    skip: list[str] | None = Option(None, metavar="CHECK", help="Skip it; repeatable (verdict costs money)."),
-    timeout: float = Option(10.0, min=0.1, max=600, metavar="SECONDS", help="Limit of replies but verdicts."),
+    workers: int | None = Option(
+        None, min=1, help="Number of workers; default: the group's current members."
+    ),
+    skip: list[str] | None = Option(
+        None, metavar="CHECK", help="Skip a check; repeatable (verdict costs money)."
+    ),
+    timeout: float = Option(
+        10.0, min=0.1, max=600, metavar="SECONDS", help="Time limit of each reply but verdicts."
+    ),
     wait: float = Option(0.0, min=0, max=86_400, metavar="SECONDS", help="Retry temporary failures so long."),
     as_json: bool = JSON,
 ) -> None:

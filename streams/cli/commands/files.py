@@ -47,26 +47,45 @@ class JudgeFile:
 
     file: Path = Argument(..., metavar="FILE", help="JSON (lines or an array), CSV or Parquet; `-`: stdin.")
     metric: list[str] | None = Option(
-        None, "--metric", "-m", help="Built in, of --config (default), or any with --prompt-pack; repeatable."
+        None,
+        "--metric",
+        "-m",
+        help="Built in, of --config, or any name with --prompt-pack; repeatable; default: those of --config.",
     )
     map_: list[str] | None = MAP
-    config: Path | None = Option(None, "--config", "-c", metavar="FILE", help="A worker's settings or parts.")
+    config: Path | None = Option(
+        None, "--config", "-c", metavar="FILE", help="A worker's settings, or only ingest, metrics or judge."
+    )
     prompt_pack: Path | None = Option(None, metavar="FILE", help="File with the metric's prompts.")
     base_url: str | None = Option(
         None, metavar="URL", help="OpenAI-compatible endpoint with /v1; default: OPENAI_BASE_URL."
     )
     model: str | None = Option(None, help="Model; default: OPENAI_MODEL.")
-    output: Path | None = Option(None, "--output", "-o", metavar="FILE", help="Results; default: stdout.")
+    output: Path | None = Option(
+        None, "--output", "-o", metavar="FILE", help="File for the results; default: standard output."
+    )
     overwrite: bool = Option(False, "--overwrite", help="Replace --output at the end of the run.")
     resume: bool = Option(False, "--resume", help="Keep the results in --output and judge the rest.")
-    input_format: FileFormat | None = Option(None, "--format", help="Of FILE; default: by name, else jsonl.")
+    input_format: FileFormat | None = Option(
+        None, "--format", help="Of FILE; default: by its name, else jsonl."
+    )
     output_format: FileFormat | None = Option(None, help="Format of --output; default: by its name.")
-    concurrency: int | None = Option(None, min=1, max=1000, help="Default: of --config, else 16 results.")
-    fail_under: list[str] | None = Option(None, metavar="METRIC=MEAN", help="Exit with 1 if a mean is less.")
-    compare: Path | None = Option(None, metavar="RESULTS", help="Earlier JSON lines; exit with 1 on a fall.")
-    labels: Path | None = Option(None, help="People's scores (event_id, score; metric, who): agreement.")
+    concurrency: int | None = Option(
+        None, min=1, max=1000, help="Concurrent results; default: that of --config, else 16."
+    )
+    fail_under: list[str] | None = Option(
+        None, metavar="METRIC=MEAN", help="Exit with 1 if the mean is lower."
+    )
+    compare: Path | None = Option(
+        None, metavar="RESULTS", help="Earlier results (JSON lines); exit with 1 on a significant fall."
+    )
+    labels: Path | None = Option(
+        None, help="People's scores (event_id, score; metric, who): print agreement."
+    )
     html: Path | None = Option(None, metavar="FILE", help="Also write summary and results as HTML.")
-    as_json: bool = Option(False, "--json", help="Print the summary as JSON, without --output on stderr.")
+    as_json: bool = Option(
+        False, "--json", help="Print the summary as JSON: on standard error without --output."
+    )
 
     def __post_init__(self) -> None:
         from streams.cli.file_run import FileRun
@@ -78,12 +97,18 @@ def map_(
     file: Path | None = Argument(None, metavar="FILE", help="As for `judge`, or OTLP; `-`: standard input."),
     topic: str | None = Option(None, "--topic", "-t", help="A topic; its newest records are read."),
     config: Path | None = CONFIG,
-    format_: FormatName | None = Option(None, "--format", help="Default: of --config, or by name or bytes."),
+    format_: FormatName | None = Option(
+        None, "--format", help="Default: of --config, else by name or first bytes."
+    ),
     fields: list[str] | None = MAP,
-    number: int | None = Option(None, "--number", "-n", min=1, help="Default: 10, or all of an OTLP file."),
+    number: int | None = Option(
+        None, "--number", "-n", min=1, help="Default: 10 records, all of an OTLP file."
+    ),
     bootstrap_servers: str | None = BROKERS,
     as_json: bool = Option(
-        False, "--json", help="Print JSON lines: of OTLP the event, else also record and decision."
+        False,
+        "--json",
+        help="Print JSON, one object per line: of OTLP the event, else also record and decision.",
     ),
 ) -> None:
     """Show each record's mapped event, its sampling decision and the metrics that judge it.

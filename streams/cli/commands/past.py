@@ -14,20 +14,32 @@ from streams.cli.session import session
 
 
 def replay(
-    from_: str | None = Option(None, "--from", metavar="TIME", help="Start, by record times (RFC 3339)."),
+    from_: str | None = Option(
+        None, "--from", metavar="TIME", help="Start, by record timestamps (RFC 3339)."
+    ),
     to: str | None = Option(None, metavar="TIME", help="End; default: now."),
     events: Path | None = Option(None, metavar="FILE", help="Judge the events of a file (as for `judge`)."),
-    incident: str | None = Option(None, metavar="ID", help="Events, metrics and parts of it (or of latest)."),
+    incident: str | None = Option(
+        None, metavar="ID", help="Judge the events of an incident (or latest) with its metrics and parts."
+    ),
     dead_letters: bool = Option(False, "--dead-letters", help="Resend the originals of dead letters."),
-    metric: list[str] | None = Option(None, "--metric", "-m", help="Only this one; repeatable."),
+    metric: list[str] | None = Option(
+        None, "--metric", "-m", help="One of the settings; repeatable; default: all."
+    ),
     pack: Path | None = Option(None, metavar="FILE", help="Prompts instead of the metric's own."),
     endpoint: str | None = Option(None, metavar="NAME", help="The only one; default: as in the settings."),
     rate: float | None = RATE,
-    max_usd: float | None = Option(None, metavar="USD", min=0.000001, help="Stop before it costs more."),
-    share: float = Option(0.2, metavar="S", min=0.001, max=1, help="Share of the judge's limits to use."),
+    max_usd: float | None = Option(
+        None, metavar="USD", min=0.000001, help="Stop before exceeding this cost."
+    ),
+    share: float = Option(
+        0.2, metavar="S", min=0.001, max=1, help="Share of the limits of judge and endpoints to use."
+    ),
     resume: str | None = Option(None, metavar="ID", help="Resume a replay; use the same options."),
     reason: list[str] | None = Option(None, metavar="REASON", help="Only such dead letters; repeatable."),
-    topic: list[str] | None = Option(None, "--topic", "-t", help="Only dead letters of it; repeatable."),
+    topic: list[str] | None = Option(
+        None, "--topic", "-t", help="Only dead letters of this topic; repeatable."
+    ),
     yes: bool = YES,
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,
@@ -105,7 +117,7 @@ anchors_app = Typer(name="anchors", help="Find shifts of the judge itself on fro
 def add(
     metric: str = METRIC,
     count: int = Option(100, "--count", "-n", metavar="N", min=20, max=500, help="Number of anchors."),
-    max_usd: float | None = Option(None, metavar="USD", min=0, help="Stop before it costs more."),
+    max_usd: float | None = Option(None, metavar="USD", min=0, help="Stop before exceeding this cost."),
     yes: bool = YES,
     config: Path | None = CONFIG,
     store: Path | None = STORE,

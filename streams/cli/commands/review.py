@@ -127,7 +127,9 @@ def calibrate(
     results: Path | None = Argument(None, metavar="[RESULTS]", help="Of `judge -o`; default: the store."),
     labels: Path | None = Option(None, help="People's scores (event_id, score; metric, who, probability)."),
     score_column: str = Option("score", metavar="NAME", help="The column of --labels with people's scores."),
-    pass_from: float | None = Option(None, metavar="SCORE", help="From this score on it is a pass (true)."),
+    pass_from: float | None = Option(
+        None, metavar="SCORE", help="Compare pass (from this score) and fail with true and false."
+    ),
     random: bool = Option(False, "--random", help="The labelled answers are a random sample of RESULTS."),
     config: Path | None = CONFIG,
     store: Path | None = STORE,

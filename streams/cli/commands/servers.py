@@ -59,7 +59,9 @@ def worker(config: Path = REQUIRED_CONFIG, agents: str = AGENTS) -> None:
 
 def broker(
     port: int = Option(9092, "--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks a free one."),
-    topic: list[str] | None = Option(None, "--topic", "-t", metavar="NAME:PARTITIONS", help="Repeatable."),
+    topic: list[str] | None = Option(
+        None, "--topic", "-t", metavar="NAME:PARTITIONS", help="A topic; repeatable."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Run an in-memory Kafka broker on loopback until SIGTERM or Ctrl-C.
@@ -124,7 +126,9 @@ def _serve(server: Any, port: int, shown: Callable[[Any], tuple[Any, str]], *, a
 
 
 def health(
-    config: Path | None = Option(None, "--config", "-c", metavar="FILE", help="Default: the environment."),
+    config: Path | None = Option(
+        None, "--config", "-c", metavar="FILE", help="The worker's settings; default: the environment."
+    ),
     ready: bool = Option(False, "--ready", help="Check readiness (/readyz), not liveness (/healthz)."),
     wait: float = Option(0.0, metavar="SECONDS", min=0, max=86_400, help="Ask again for this long."),
     timeout_seconds: float = Option(3.0, min=0.1, max=60, help="Time limit of one request."),
@@ -183,14 +187,18 @@ def _reasons(body: bytes) -> str:
 
 
 def demo(
-    events: int | None = Option(None, "--events", "-n", min=1, max=10_000_000, help="Stop after N events."),
+    events: int | None = Option(
+        None, "--events", "-n", min=1, max=10_000_000, metavar="N", help="Stop after N events."
+    ),
     events_file: Path | None = Option(None, metavar="FILE", help="Serve these events (JSON lines) once."),
     metric: list[str] | None = Option(
         None, "--metric", "-m", metavar="NAME", help="Repeatable; default: coverage and relevance."
     ),
     judge_latency_seconds: float = Option(0.0, metavar="S", min=0, max=600, help="Of the offline judge."),
     model: str | None = Option(None, metavar="NAME", help="Ask this model instead of the offline judge."),
-    base_url: str | None = Option(None, metavar="URL", help="Default: OPENAI_BASE_URL, else OpenAI's."),
+    base_url: str | None = Option(
+        None, metavar="URL", help="Its address; default: OPENAI_BASE_URL, else OpenAI's."
+    ),
     max_usd: float = Option(0.5, metavar="USD", min=0.01, max=10_000, help="Stop at this cost."),
     as_json: bool = Option(False, "--json", help="Print only the summary, as JSON."),
 ) -> None:

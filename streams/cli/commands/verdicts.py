@@ -99,11 +99,15 @@ def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
 
 
 def incident(
-    incident_id: str | None = Argument(None, metavar="[ID]", help="Its id, an alert's, or latest; else all."),
+    incident_id: str | None = Argument(
+        None, metavar="[ID]", help="The incident, one of its alerts, or latest; default: list all."
+    ),
     config: Path | None = CONFIG,
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
-    rejudge: bool = Option(False, "--rejudge", help="Also judge old answers again: product, judge or both?"),
+    rejudge: bool = Option(
+        False, "--rejudge", help="Also judge old answers again, for a new word: product, judge or both."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Print an incident: what fell, the likely cause, examples, and what to do next.
@@ -174,7 +178,9 @@ def compare(
     margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
     alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
     by: str | None = Option(None, metavar="LABEL", help="Also stratify by this label, such as the app."),
-    cluster: str | None = Option(None, metavar="LABEL", help="Its values, such as users, count once each."),
+    cluster: str | None = Option(
+        None, metavar="LABEL", help="Answers with one value of it, such as the user, count once."
+    ),
     since: str | None = Option(None, help="Start time, fixed over all looks: 2026-03-14 or RFC 3339."),
     evaluator: str | None = Option(None, metavar="FINGERPRINT", help="Only scores of this evaluator."),
     config: Path | None = CONFIG,
