@@ -12,8 +12,8 @@ from typer import Exit, Option, style
 
 from judge.text.printable import printable
 from streams.cli.options import AGENTS, JSON, REQUIRED_CONFIG, chosen
-from streams.cli.running import emit, run_until_stopped, tell, until
-from streams.cli.session import environment, log_to_stderr, session
+from streams.cli.running import BadUsageError, emit, run_until_stopped, tell, until
+from streams.cli.session import environment, log_to_stderr, session, settings_for_command
 
 if TYPE_CHECKING:
     from streams.doctor.findings import Diagnosis
@@ -46,21 +46,22 @@ def doctor(
     from streams.doctor.findings import CHECKS, Diagnosis, bad_settings
     from streams.errors import SettingsError
     from streams.kafka.topics.table import ALL_AGENTS
-    from streams.settings.load import load_settings
 
     names = chosen("--agents", agents.split(","), ALL_AGENTS)
     skipped = chosen("--skip", skip, CHECKS) if skip else ()
     # The findings report refused connections and unknown prices.
     log_to_stderr("error")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    env = environment()
     try:
-        settings = load_settings(config, env)
-    except SettingsError as error:
-        diagnosis = Diagnosis(tuple(bad_settings("settings", "", problem) for problem in error.problems))
+        settings = settings_for_command(config)
+    except BadUsageError as error:
+        if not isinstance(error.__cause__, SettingsError):
+            raise
+        problems = error.__cause__.problems
+        diagnosis = Diagnosis(tuple(bad_settings("settings", "", problem) for problem in problems))
     else:
         examination = Examination(
-            settings, env=env, agents=names, skip=skipped, timeout_seconds=timeout, workers=workers
+            settings, env=environment(), agents=names, skip=skipped, timeout_seconds=timeout, workers=workers
         )
         work = examination.run_until_well
         found = run_until_stopped(lambda stop: until(stop, work(wait, on_trouble=_teller())))

@@ -196,7 +196,7 @@ def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: Path, 
 def test_metrics_of_code_need_no_judge(
     events: Path, tmp_path: Path, written: Write, command: Command
 ) -> None:
-    """The module of a Python metric is found in the folder of the settings, by `config check`, too."""
+    """The module of a Python metric is found beside the settings, by `doctor` and `config check`, too."""
     (tmp_path / "own_score.py").write_text("def half(event):\n    return 0.5\n")
     words = {"python": {"function": "tests.judge.metrics.code.functions:words", "seconds": 60}}
     tower = {"code": {"contains": {"texts": ["eiffel tower"]}}}
@@ -205,7 +205,8 @@ def test_metrics_of_code_need_no_judge(
         "words": words | {"score_range": [0, 100]},
         "half": {"python": "own_score:half"},
     }
-    config = written(metrics=metrics)
+    config = written(metrics=metrics, kafka={"bootstrap_servers": "127.0.0.1:1"})
+    assert "half: built in" in command("doctor", "-c", config, "--timeout", "1").out
     found = results(command("judge", events, "-c", config))
     assert [result.value for result in found] == [True, len(EIFFEL_ANSWER.split()), 0.5]
     assert (found[0].judge, found[0].cost_usd) == (None, 0.0)
