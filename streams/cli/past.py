@@ -124,7 +124,8 @@ async def send_dead_letters(
             raise Abort
         names = sorted({name for name, _ in found.by_topic})
         rights = [grant for name in names for grant in produce_grants(name)]
-        async with call.producer(rights) as producer, aclosing(reader.read(source, ranges)) as records:
+        singly = call.producer(rights, max_batch_size=1)  # a refused record costs the rest of its batch
+        async with singly as producer, aclosing(reader.read(source, ranges)) as records:
             sender = Sender(producer, rate, stop)
             await sender.run(_originals(select(records, wanted, Matches())))
     summary = {

@@ -17,6 +17,9 @@ from aiokafka import AIOKafkaProducer
 
 from schemas import DeadLetter, Header
 from streams.cli.session import session
+from streams.embedded.partition import PartitionLog
+from streams.embedded.topics import Topic
+from streams.embedded.wire import ErrorCode, RefusedError
 from streams.kafka.dead_letters import Query
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
@@ -78,6 +81,25 @@ def test_originals_are_sent_again_as_they_were(command: Command) -> None:
         (b"k1", b"\x00original 1", NOON.timestamp()),
     }
     assert {name for one in records for name, _ in one.headers} == {"h", "judgestream-sent-again"}
+
+
+def test_a_refused_record_does_not_cost_those_before_it(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Topic.append
+
+    def refusing(topic: Topic, partition: PartitionLog, data: Any) -> int:
+        if b"original 2" in bytes(data):
+            raise RefusedError(ErrorCode.INVALID_TIMESTAMP, "too old")
+        return append(topic, partition, data)
+
+    monkeypatch.setattr(Topic, "append", refusing)
+    with broker_in_thread(topics={"qa.events": 1, "qa.dead-letters": 1}) as servers:
+        asyncio.run(_send(servers, [letter(number).model_dump_json().encode() for number in range(3)]))
+        ended = command("replay", "--dead-letters", "--bootstrap-servers", servers, "--yes")
+        records = asyncio.run(_read(servers))
+    ended.fails("the broker refused 1 of the records", "  qa.dead-letters/0/2: InvalidTimestamp", code=1)
+    assert [one.value for one in records] == [b"\x00original 0", b"\x00original 1"]
 
 
 async def _send(servers: str, values: Sequence[bytes]) -> None:
