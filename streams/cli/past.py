@@ -124,9 +124,9 @@ async def send_dead_letters(
             raise Abort
         names = sorted({name for name, _ in found.by_topic})
         rights = [grant for name in names for grant in produce_grants(name)]
-        singly = call.producer(rights, max_batch_size=1)  # a refused record costs the rest of its batch
-        async with singly as producer, aclosing(reader.read(source, ranges)) as records:
-            sender = Sender(producer, rate, stop)
+        async with call.producer(rights) as producer, aclosing(reader.read(source, ranges)) as records:
+            # One at a time: a refused record costs its batch, and the producer buffers for 40 s of an outage.
+            sender = Sender(producer, rate, stop, unconfirmed=1)
             await sender.run(_originals(select(records, wanted, Matches())))
     summary = {
         "found": found.count,

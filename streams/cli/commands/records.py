@@ -73,11 +73,13 @@ async def _records(lines: BinaryIO, topic: str, key_field: str) -> AsyncIterator
 class Sender:
     """Sends records, at most `rate` a second, and counts what the broker acknowledges and refuses."""
 
-    def __init__(self, producer: Any, rate: float | None, stop: asyncio.Event) -> None:
+    def __init__(
+        self, producer: Any, rate: float | None, stop: asyncio.Event, unconfirmed: int = MAX_UNCONFIRMED
+    ) -> None:
         self.confirmed = self.refused = self.without_key = 0
         self._problems: list[str] = []
         self._producer, self._rate, self._stop = producer, rate, stop
-        self._room = asyncio.Semaphore(MAX_UNCONFIRMED)
+        self._unconfirmed, self._room = unconfirmed, asyncio.Semaphore(unconfirmed)
 
     async def run(self, records: AsyncIterable[tuple[str, Mapping[str, Any]]]) -> None:
         """Send records, each after its place, until a signal; wait until every one is acknowledged."""
@@ -101,7 +103,7 @@ class Sender:
             else:
                 future.add_done_callback(lambda done, at=place: self._count(at, done.exception()))
         await self._producer.flush()
-        for _ in range(MAX_UNCONFIRMED):  # wait until every acknowledgement is counted
+        for _ in range(self._unconfirmed):  # wait until every acknowledgement is counted
             await self._room.acquire()
 
     def _count(self, place: str, error: BaseException | None) -> None:
