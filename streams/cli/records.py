@@ -34,8 +34,12 @@ class RecordFilter:
     fields: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     max_score: int | None = None
+    since: float | None = None
+    """Seconds since 1970."""
 
     def fits(self, record: Record) -> bool:
+        if self.since is not None and (record.timestamp or 0) < self.since:
+            return False
         if not (self.fields or self.labels) and self.max_score is None:
             return True
         try:

@@ -155,10 +155,11 @@ def tail(
         fields={name: value for name, value in exact.items() if value is not None},
         labels=dict(parse({}, label or (), now).labels),
         max_score=max_score,
+        since=None if since is None else moment(since, now) / 1000,
     )
     show = record_json if as_json else RecordLines(topics).line
     start: Start = "earliest" if from_beginning else "latest"
-    if since is not None:
-        start = datetime.fromtimestamp(moment(since, now) / 1000, UTC)
+    if wanted.since is not None:
+        start = datetime.fromtimestamp(wanted.since, UTC)
     followed = topic or topics.scores
     call.run(lambda stop: until(stop, follow(call, followed, wanted, start, show)))

@@ -185,6 +185,8 @@ TWO = record(scored(1, 2, labels={"app": "support", "tenant": "gold"}).model_dum
         ({"fields": {"event_id": "e2"}}, False),
         ({"labels": {"app": "support"}}, True),
         ({"labels": {"app": "support", "tenant": "silver"}}, False),
+        ({"since": 1.0}, True),
+        ({"since": 1.001}, False),
     ],
 )
 def test_conditions(wanted: dict[str, Any], *, fits: bool) -> None:
