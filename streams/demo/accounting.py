@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from judge.metrics.registry import score_ranges
-from schemas import RESULT, Alert, DeadLetter, JudgeTask, Result, Scored, Source
+from schemas import RESULT, Alert, DeadLetter, JudgeTask, Result, Scored, Source, Usage
 from streams.batch.tally import TokenCost
 from streams.errors import StoreError
 from streams.kafka.topics.table import message_of
@@ -93,7 +93,9 @@ class Accounts:
         self._statuses[result.status] += 1
         if self.first_verdict_seconds is None:
             self.first_verdict_seconds = time.monotonic() - self._started
-        if result.judge is not None and not result.judge.cached:
+        # The unknown cost of a call without a reply would hide the cost of all others.
+        unanswered = result.status == "failed" and result.usage == Usage()
+        if result.judge is not None and not result.judge.cached and not unanswered:
             self.spent.add(result.usage, result.cost_usd)
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas import DeadLetter, DeadLetterReason, JudgeTask, QAEvent, Source
+from schemas import DeadLetter, DeadLetterReason, JudgeCall, JudgeTask, QAEvent, Source, Usage
 from streams.batch.sources import key_of
 from streams.demo.accounting import POSITION_HEADER, Accounts
 from streams.demo.events import MODELS, TENANTS, is_worse, load_questions, make_record, own_records
@@ -193,3 +193,14 @@ def test_means_are_weighted_and_split_at_half_way() -> None:
 def test_a_repeated_alert_counts_once() -> None:
     repeated = [alert(*one) for one in (("a", "drop"), ("a", "drop"), ("b", "recovered"))]
     assert len(accounts(0, *repeated).alerts) == 2
+
+
+def test_a_call_without_a_reply_does_not_hide_the_cost_of_others() -> None:
+    call = JudgeCall(endpoint="e", model_asked="m", model_answered="m", system_fingerprint=None)
+    used = {"judge": call, "usage": Usage(input_tokens=10, output_tokens=3)}
+    paid, unpriced = (
+        scored(n, 3).model_copy(update=used | {"cost_usd": cost}) for n, cost in ((0, 0.02), (1, None))
+    )
+    told = accounts(0, paid, failed(2).model_copy(update={"judge": call}))
+    assert (told.spent.cost_usd, told.spent.input_tokens) == (0.02, 10)
+    assert accounts(0, paid, unpriced).spent.cost_usd is None
