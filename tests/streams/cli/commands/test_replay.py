@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import structlog
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import InvalidTimestampError
 
 from schemas import DeadLetter, Header
 from streams.cli.session import session
 from streams.embedded.partition import PartitionLog
 from streams.embedded.topics import Topic
-from streams.embedded.wire import ErrorCode, RefusedError
 from streams.kafka.dead_letters import Query
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
@@ -90,7 +90,7 @@ def test_a_refused_record_does_not_cost_those_before_it(
 
     def refusing(topic: Topic, partition: PartitionLog, data: Any) -> int:
         if b"original 2" in bytes(data):
-            raise RefusedError(ErrorCode.INVALID_TIMESTAMP, "too old")
+            raise InvalidTimestampError("too old")
         return append(topic, partition, data)
 
     monkeypatch.setattr(Topic, "append", refusing)
