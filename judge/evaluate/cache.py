@@ -113,7 +113,7 @@ class FileCache:
         self._database.close()
 
     def _execute(self, statement: str, *values: object) -> list[Any]:
-        """Return the rows; none if it fails, such as while another worker writes."""
+        """Return the rows; none if it fails, quietly while another worker writes."""
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
@@ -121,6 +121,8 @@ class FileCache:
             return []
 
     def _failed(self, error: sqlite3.Error) -> None:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return  # another worker writes
         if not self._has_failed:
             told = "verdict cache %s fails (%s), so repeated verdicts are billed again; delete a damaged file"
             _log.warning(told, self._path, error)

@@ -124,6 +124,17 @@ def test_texts_of_verdicts_are_their_owners_alone(tmp_path: Path) -> None:
     cache.close()
 
 
+def test_another_workers_write_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cache = FileCache(tmp_path / "verdicts", 10)
+    other = sqlite3.connect(tmp_path / "verdicts", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    cache.put("a", b"1")
+    assert cache.get("a") is None
+    other.close()
+    assert caplog.messages == []
+    cache.close()
+
+
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as database:
