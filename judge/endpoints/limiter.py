@@ -211,7 +211,8 @@ class Limiter:
         self._reported(reply.limits)
         spent = reply.usage.input_tokens + reply.usage.output_tokens
         if spent and self._tokens.per_minute is not None:
-            self._output_tokens += 0.1 * (reply.usage.output_tokens - self._output_tokens)
+            if tokens:  # a neutral event's reply is shorter than others
+                self._output_tokens += 0.1 * (reply.usage.output_tokens - self._output_tokens)
             self._tokens.settle(spent - tokens)
 
     def refused(self, error: JudgeUnavailableError, *, sent_at: float) -> bool:
