@@ -125,7 +125,7 @@ class Endpoint:
         """Return whether an event itself causes its failures; if the endpoint does, it is marked down."""
         history = self.histories[metric]
         while self.is_up and self._clock() >= self.limiter.paused_until:
-            decision = history.decide(event, paid=paid)
+            decision = history.decide(event, paid=paid, now=self._clock())
             if decision != "neutral":
                 return decision == "event"
             event.neutral_calls += 1

@@ -31,6 +31,8 @@ OUTAGE_CALLS: Final = 5
 """Neutral events that must fail, with no verdict meanwhile, until an endpoint that answers is down."""
 LATEST: Final = 64
 """Outcomes that count however old they are."""
+NEUTRAL_SECONDS: Final = 300.0
+"""A neutral event's failure is forgotten after this time; a quiet endpoint's latest outcomes span hours."""
 REMEMBERED: Final = 512
 FEWEST_EVENTS: Final = 20
 """Decided events from which on an endpoint's share of failures is stated."""
@@ -154,12 +156,19 @@ class CallHistory:
     def since(self, moment: float, besides: Outcome | None = None) -> list[Outcome]:
         return [one for one in self._outcomes if one.sent_at >= moment and one is not besides]
 
-    def latest(self, besides: Outcome | None = None) -> list[Outcome]:
-        return list(islice((one for one in reversed(self._outcomes) if one is not besides), LATEST))
+    def latest(self, now: float, besides: Outcome | None = None) -> list[Outcome]:
+        """Return the latest outcomes, without failures of neutral events that are too old."""
+        old = now - NEUTRAL_SECONDS
+        kept = (
+            one
+            for one in reversed(self._outcomes)
+            if one is not besides and not (one.is_neutral and one.state == "failed" and one.sent_at < old)
+        )
+        return list(islice(kept, LATEST))
 
-    def decide(self, event: Outcome, *, paid: bool) -> Literal["event", "neutral", "again"]:
+    def decide(self, event: Outcome, *, paid: bool, now: float) -> Literal["event", "neutral", "again"]:
         """Return what follows a failure; `paid`: it cost tokens."""
-        since, latest = self.since(event.since, event), self.latest(event)
+        since, latest = self.since(event.since, event), self.latest(now, event)
         if event.failures < LEAST_TRIES:
             return "again"
         if not any(one.state == "judged" for one in since):
@@ -186,7 +195,7 @@ class CallHistory:
 
 def failed_share(histories: Iterable[CallHistory], now: float) -> float:
     """Return the share of the latest decided outcomes that the endpoint failed; 0 while there are few."""
-    latest = [one for history in histories for one in history.latest()]
+    latest = [one for history in histories for one in history.latest(now)]
     latest.sort(key=lambda one: one.sent_at)
     recent = [one for one in latest[-LATEST:] if now - one.sent_at <= RECENT_SECONDS]
     decided = [one.state for one in recent if one.state != "pending"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatReply
+from judge.endpoints.health import CallHistory
 from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
 from schemas import Failed, FailedType, Usage
 from tests.judge.endpoints.servers import (
@@ -252,3 +253,21 @@ async def test_the_share_of_events_that_an_endpoint_fails_is_stated() -> None:
             await judge.judge(task(str(number)))
         (state,) = pool.states
         assert (state.up, state.failed_share, state.is_unwell) == (True, 0.5, True)
+
+
+def test_old_failures_of_neutral_events_do_not_delay_a_quiet_endpoint_s_decision() -> None:
+    """With a call in ten minutes the latest 64 outcomes span hours."""
+    decisions = []
+    for seconds in (290.0, 310.0):
+        history, event = CallHistory(), None
+        for at in range(10):
+            history.judged(at - 3_600.0)
+        for _ in range(3):
+            history.neutral(0.0, is_failure=True)
+        for _ in range(3):
+            event = history.failed(event, sent_at=seconds, now=seconds)
+        for _ in range(5):
+            history.judged(seconds)
+        assert event is not None
+        decisions.append(history.decide(event, paid=True, now=seconds))
+    assert decisions == ["again", "event"]
