@@ -85,7 +85,7 @@ class GroupCoordinator:
             rebalance_timeout_seconds=max(body.rebalance_timeout / 1000, 0),
             member_id=body.member_id or "",
             protocol_type=body.protocol_type,
-            protocols=dict(body.group_protocols or ()),
+            protocols={name: metadata or b"" for name, metadata in body.group_protocols or ()},
             client_id=request.client_id,
             client_host=request.client_host,
         )
@@ -96,7 +96,7 @@ class GroupCoordinator:
 
     async def sync_group(self, request: Request) -> tuple[Any, ...]:
         body = request.body
-        assignments = dict(body.group_assignment or ())
+        assignments = {member_id: one or b"" for member_id, one in body.group_assignment or ()}
         try:
             group = self.find(body.group)
             return 0, 0, await group.sync(body.member_id, body.generation_id, assignments)

@@ -11,7 +11,6 @@ from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before wa
 from prometheus_client import CollectorRegistry
 
 from judge.chat import ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from schemas import QAEvent
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
@@ -20,6 +19,7 @@ from tests.collector.collector import KEYED, binary, collector, to_kafka
 from tests.integration.deadlines import until
 from tests.integration.stage import Chat, Stage, decided, trace_ids
 from tests.integration.tuning import GRACE
+from tests.judge.scripted import ScriptedChat
 from tests.places import ROOT
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of

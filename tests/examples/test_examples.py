@@ -145,7 +145,7 @@ asyncio.run(main())
 METRIC = """\
 import asyncio
 from judge import Judge
-from judge.endpoints.clients import ScriptedChat
+from tests.judge.scripted import ScriptedChat
 from streams.judging.metrics import build_metrics
 from streams.settings.load import load_settings
 

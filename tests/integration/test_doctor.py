@@ -15,7 +15,6 @@ from aiokafka.protocol.admin import DescribeGroupsRequest_v1
 from aiokafka.protocol.group import HeartbeatRequest_v1
 
 from judge.chat import OFFLINE_MODEL
-from judge.endpoints.clients import ScriptedChat
 from judge.offline.server import OfflineJudge
 from streams.doctor.examination import Examination
 from streams.doctor.findings import Diagnosis, Finding
@@ -25,6 +24,7 @@ from tests.integration.conftest import RunningBroker
 from tests.integration.kafka import free_ports
 from tests.integration.stage import Stage, event
 from tests.integration.wire_client import WireClient
+from tests.judge.scripted import ScriptedChat
 from tests.streams.cli.processes import Service, judgestream, running
 
 MONITORS = ("scores", "alerts", "observations", "anchors", "monitor_state")

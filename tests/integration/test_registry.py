@@ -19,7 +19,6 @@ import fastavro
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from judge.endpoints.clients import ScriptedChat
 from streams.cli.commands.files import _newest
 from streams.cli.session import Session
 from streams.doctor.events import examine_events
@@ -29,6 +28,7 @@ from tests.integration.deadlines import until
 from tests.integration.kafka import downloaded, free_ports, maven
 from tests.integration.programs import answers, serving
 from tests.integration.stage import REPLY, Stage, event
+from tests.judge.scripted import ScriptedChat
 from tests.places import ROOT
 from tests.streams.intake.reading.registry.fake_registry import fake_registry
 from tests.threaded_broker import broker_in_thread

@@ -11,7 +11,6 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from judge.endpoints.clients import ScriptedChat
 from schemas import QAEvent, Scored
 from streams.intake.selector import sampling_policy
 from streams.judging.allocation import Demand
@@ -20,6 +19,7 @@ from streams.judging.rates import Rates, rates_record_kind
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Worker, process, running_endpoint
 from tests.integration.stage import REPLY, Stage, decided, event
+from tests.judge.scripted import ScriptedChat
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from judge.chat import ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError
 from judge.metric import Metric, ScoredOutcome
 from judge.metrics.coverage import Coverage
@@ -17,6 +16,7 @@ from judge.text.passages import stem
 from judge.text.words import content_words, sentences, words
 from schemas import JudgeTask
 from tests.judge.replies import Json, coverage_reply, listed_claim, listed_item, relevance_reply
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import make_task
 
 MAX_WORDS = 40

@@ -24,7 +24,6 @@ import pytest
 from pydantic import BaseModel
 
 from judge.chat import ChatMessage, ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import duration_seconds, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError
@@ -51,6 +50,7 @@ from judge.text.redaction import Redactor
 from judge.text.tags import USUAL, Citing, normal_name
 from judge.text.words import content_words, sentences, words
 from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict, Scored
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import make_task, task_for
 from tests.streams.results import scored
 

@@ -25,12 +25,12 @@ from judge import (
     TextLimits,
 )
 from judge.chat import OFFLINE_MODEL, ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.library import Judge, read_event
 from judge.metrics.coverage import Coverage
 from judge.rows import fields_of
 from schemas import Failed, QAEvent, Scored, Unscored
+from tests.judge.scripted import ScriptedChat
 from tests.places import ROOT, blocks
 
 pytestmark = pytest.mark.usefixtures("no_endpoint")

@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from judge.chat import ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from judge.evaluate.evaluator import Evaluator
 from judge.metric import Inputs, Metric
 from judge.metrics.coverage import Coverage
@@ -18,6 +17,7 @@ from judge.text.normal import neutralize, quoted
 from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.judge.attacks.corpus import ATTACKS, EVENT, PAGE_WORDS, Attack, attack_task
 from tests.judge.lying_judge import lying_chat
+from tests.judge.scripted import ScriptedChat
 
 METRICS: tuple[Metric, ...] = (Coverage(), Relevance())
 LOWEST_THAT_COUNTS = 1

@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import pytest
 
 from judge.chat import RateLimits
-from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.health import Breaker
 from judge.endpoints.limiter import Concurrency, Quota
 from judge.endpoints.options import EndpointOptions
@@ -22,6 +21,7 @@ from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from schemas import Unscored
 from tests.judge.endpoints.servers import HANG, Server, judge_all, judging, kind_of, now, pooled, until
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.chat import ChatReply
-from judge.endpoints.clients import Line, ScriptedChat
 from judge.errors import EventError, JudgeConfigurationError
 from judge.evaluate.cache import FileCache, MemoryCache, VerdictCache, cache_key
 from judge.evaluate.evaluator import Evaluator
@@ -19,6 +18,7 @@ from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
 from schemas import RESULT, Correction, Failed, JudgeTask, Scored, Usage
+from tests.judge.scripted import Line, ScriptedChat
 from tests.judge.tasks import Told, pack_metric, task_for
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.chat import ChatMessage, ChatReply, ChatRequest
-from judge.endpoints.clients import Line, ScriptedChat
 from judge.errors import EventError
 from judge.evaluate.evaluator import (
     MAX_DETAIL_CHARS,
@@ -23,6 +22,7 @@ from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.metric import PackMetric
 from schemas import RESULT, Correction, Failed, JudgeCall, Result, Scored, Unscored, Usage
+from tests.judge.scripted import Line, ScriptedChat
 from tests.judge.tasks import OCCURRED, SAMPLED, Told, pack_metric, task_for
 
 NOW = datetime(2026, 11, 21, 9, 0, 2, tzinfo=UTC)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from judge.chat import ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import EventError, JudgeConfigurationError
 from judge.evaluate import guard, limited
 from judge.evaluate.evaluator import Evaluator
@@ -22,6 +21,7 @@ from judge.metrics.relevance import Relevance
 from judge.offline.rules import coverage_evidence
 from judge.text.redaction import KINDS, Redactor
 from schemas import ChatMessage, JudgeTask, QAEvent, Scored, ToolCall
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import make_task
 
 EVENT = QAEvent(

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from judge.chat import ChatMessage, ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate import limited
 from judge.evaluate.evaluator import Evaluator
@@ -21,6 +20,7 @@ from judge.metrics.replies import MAX_REPLY_CHARS
 from judge.text.redaction import KINDS, Redactor
 from schemas import Failed, JudgeTask, Scored
 from tests.judge.replies import listed_claim, relevance_reply
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import TONE, make_task
 
 LONG = READ_AT_ONCE + 1

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generate.message_schemas import json_schema
-from judge.endpoints.clients import ScriptedChat
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import Metric
@@ -25,6 +24,7 @@ from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
 from judge.text.redaction import KINDS, Redactor
 from schemas import RESULT, Failed, Scored
 from tests.judge.attacks.corpus import ATTACKS
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import task_for
 
 PACK = parse_pack(

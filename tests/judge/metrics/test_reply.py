@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError
 from judge.evaluate.evaluator import Evaluator
 from judge.metric import Metric
@@ -22,6 +21,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.relevance import Relevance
 from judge.metrics.replies import extract_verdict
 from schemas import Failed, Scored, Unscored
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import task_for
 
 JSON = st.recursive(

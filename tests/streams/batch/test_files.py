@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import unsampled_task
@@ -32,6 +31,7 @@ from streams.intake.selector import Route, Selector
 from streams.judging.endpoints import metric_judges, open_pool
 from streams.settings.judge import JudgeSettings
 from tests.judge.endpoints.servers import DOWN, Server, judge_all, now, pooled, until, waiting
+from tests.judge.scripted import ScriptedChat
 from tests.judge.virtual_time import virtually
 from tests.streams.results import scored
 

@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 
 from judge import EmbeddingSimilarity, Judge
 from judge.chat import OFFLINE_MODEL
-from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.panel import PanelJudge
 from judge.endpoints.retrying import RetryingJudge
 from judge.errors import JudgeUnavailableError
@@ -38,6 +37,7 @@ from streams.settings.metrics import MetricSettings
 from streams.settings.tree import Settings
 from tests.judge.fake_openai import Answer, completion, embeddings, fake_openai
 from tests.judge.replies import listed_claim, relevance_reply
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import task_for
 from tests.streams.cli.commands.judge_server import judge_server
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from judge.endpoints.clients import ScriptedChat
 from judge.errors import DrainingError, JudgeConfigurationError
 from streams.errors import DeadLetterLimitError, SettingsError
 from streams.kafka.app import Pipeline
@@ -19,6 +18,7 @@ from streams.settings.tree import Settings
 from streams.worker.agents import add_agents
 from streams.worker.run import LONGEST_STOP_SECONDS, stop_seconds
 from streams.worker.worker import KEEP_SECONDS, Worker
+from tests.judge.scripted import ScriptedChat
 
 
 async def _settle() -> None:

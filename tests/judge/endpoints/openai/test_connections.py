@@ -16,7 +16,6 @@ import uvloop
 from aiohttp import web
 
 from judge.chat import ChatMessage, ChatRequest
-from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool
@@ -24,6 +23,7 @@ from judge.errors import JudgeUnavailableError
 from judge.metrics.registry import build_metric
 from schemas import Scored
 from tests.judge.fake_openai import completion
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import TONE, make_task
 from tests.listening import listening
 from tests.loopback import on_loopback

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool
 from judge.evaluate.guard import GuardedMetric, TextLimits
@@ -15,6 +14,7 @@ from judge.metrics.code import CodeMetric, FunctionMetric
 from judge.text.redaction import Redactor
 from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.integration.deadlines import until
+from tests.judge.scripted import ScriptedChat
 from tests.judge.tasks import make_task
 
 HERE = "tests.judge.metrics.code.functions"
