@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import inspect
 import math
+import re
 import signal
 import symtable
 import sys
@@ -35,6 +36,7 @@ from schemas import JudgeTask, QAEvent
 from schemas.base import EventField
 
 MAX_PATTERN_CHARS: Final = 1_000
+_WILDCARD = re.compile(rb"(?m)^[^#\n]*\bimport[\s\\]*\*")
 _compiled = partial(read_pattern, name="pattern", most=MAX_PATTERN_CHARS)
 
 Finding = tuple[Any, str, Any]  # value, reason, evidence
@@ -372,5 +374,11 @@ def _defines(code: bytes, name: str, origin: str) -> bool:
         table = symtable.symtable(code, origin, "exec")  # type: ignore[arg-type]  # bytes, too
     except (SyntaxError, ValueError) as error:
         raise JudgeConfigurationError(f"{origin} is not valid Python: {error}; correct it") from error
-    defined = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
-    return name in defined or b"import *" in code
+    tables = [table]
+    for one in tables:  # a function may define global names
+        tables += one.get_children()
+        for symbol in one.get_symbols():
+            is_own = symbol.get_name() == name and (one is table or symbol.is_global())
+            if is_own and (symbol.is_assigned() or symbol.is_imported()):
+                return True
+    return _WILDCARD.search(code) is not None

@@ -75,6 +75,18 @@ def test_other_code_and_another_scale_are_another_evaluator() -> None:
     assert len({*versions}) == 3
 
 
+@pytest.mark.parametrize(
+    "code", ["from math import*", "def _make():\n global f\n f = len\n_make()", "try: f = 1\nfinally: 0"]
+)
+def test_a_name_is_found_however_a_module_defines_it(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"defines_{abs(hash(code))}"
+    (tmp_path / f"{name}.py").write_text(code, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert FunctionMetric("x", f"{name}:f", UNIT).scoring_version
+
+
 @pytest.mark.parametrize(("name", "value"), [("words", 3.0), ("decimal", 0.25)])
 def test_a_function_is_found_within_its_module(name: str, value: float) -> None:
     found = FunctionMetric("x", f"{HERE}:{name}", Scale((0, 9), "number")).prepare(
