@@ -105,6 +105,26 @@ def json_validator(schema: str) -> Any:
     return Draft202012Validator(parsed, registry=Registry())
 
 
+def unresolved_reference(schema: Any) -> str | None:
+    """Return the first reference of a valid schema to what it does not define."""
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+
+    root = DRAFT202012.create_resource(schema)
+    found = [(root, REGISTRY.with_resource("", root).resolver())]
+    for part, above in found:
+        resolver = above.in_subresource(part)
+        for key in ("$ref", "$dynamicRef"):
+            reference = part.contents.get(key) if isinstance(part.contents, dict) else None
+            try:
+                _ = isinstance(reference, str) and resolver.lookup(reference)
+            except Unresolvable:
+                return str(reference)
+        found += [(one, resolver) for one in part.subresources()]
+    return None
+
+
 def _without_thoughts(text: str) -> str:
     begin = _THOUGHTS.match(text)
     if begin is None:

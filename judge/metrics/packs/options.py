@@ -14,7 +14,7 @@ from judge.errors import PromptPackError
 from judge.metric import Inputs
 from judge.metrics.base import Scale, read_scale, read_score_range
 from judge.metrics.packs.templates import NAMED, TEXTS, TextName
-from judge.metrics.replies import json_validator
+from judge.metrics.replies import json_validator, unresolved_reference
 from schemas import ChatMessage as Turn
 from schemas import ToolCall
 
@@ -157,6 +157,10 @@ def _response_schema(given: Any) -> ResponseSchema:
         json_validator(written)
     except ValueError as error:
         raise PromptPackError(f"response_schema is not a JSON Schema: {error}") from error
+    if (missing := unresolved_reference(schema)) is not None:
+        raise PromptPackError(
+            f"response_schema: nothing is at $ref {missing!r:.200}; define it under $defs of the same schema"
+        )
     return ResponseSchema(name=name, schema=schema)
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from judge.chat import ChatMessage, Role
-from judge.errors import InvalidVerdictError, PromptPackError
+from judge.errors import EventError, InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
 from judge.metrics.base import OffScaleError
 from judge.metrics.packs.options import SAID, Example, PackOptions, schema_warnings
@@ -95,11 +95,17 @@ class PromptPack:
         """Return the verdict if it matches the schema, which endpoints may not enforce."""
         if self.options.response_schema is None:
             return verdict
+        from referencing.exceptions import Unresolvable  # noqa: PLC0415 - few need it
+
         validator = json_validator(json.dumps(self.options.response_schema.schema))
-        violations = [
-            f"{error.json_path[2:] or 'the verdict'}: {error.message[:200]}"
-            for error in islice(validator.iter_errors(with_whole_score(verdict)), 3)
-        ]
+        try:
+            violations = [
+                f"{error.json_path[2:] or 'the verdict'}: {error.message[:200]}"
+                for error in islice(validator.iter_errors(with_whole_score(verdict)), 3)
+            ]
+        except (Unresolvable, RecursionError) as failure:
+            problem = f"response_schema cannot be applied: {str(failure)[:300]}; correct its $ref"
+            raise EventError("metric_error", problem) from failure
         if violations:
             raise InvalidVerdictError(f"the verdict violates the response schema: {'; '.join(violations)}")
         return verdict
@@ -149,7 +155,7 @@ def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str)
 def _pack(
     parts: list[tuple[Role, str]], dialect: Dialect, given: dict[str, Any], warnings: list[str]
 ) -> PromptPack:
-    for key in given.keys() - PackOptions.model_fields.keys():
+    for key in (one for one in given if one not in PackOptions.model_fields):
         close = difflib.get_close_matches(str(key), PackOptions.model_fields, n=1)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(PackOptions.model_fields)}"
         warnings.append(f"{key!r} is ignored; {hint}")
@@ -198,7 +204,7 @@ def _check_example(pack: PromptPack, number: int, example: Example) -> None:
             SAID.value(verdict["score"])
         elif pack.score_range is not None:
             pack.options.scale(pack.score_range).value(verdict["score"])
-    except (InvalidVerdictError, OffScaleError) as error:
+    except (EventError, OffScaleError) as error:
         problem = f'"score" must be {error}' if isinstance(error, OffScaleError) else error
         raise PromptPackError(
             f'example {number}: reply must be what the judge should say, with a "score", as in '

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.chat import ResponseSchema
-from judge.errors import InvalidVerdictError, PromptPackError
+from judge.errors import EventError, InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
 from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
 from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack
@@ -101,6 +101,17 @@ def test_a_verdict_has_a_bounded_size() -> None:
     metric = PackMetric("tone", _pack(None), score_range=(1, 5))
     with pytest.raises(InvalidVerdictError, match="at most 65536 bytes"):
         metric.interpret(task_for(metric), json.dumps({"score": 1, "more": "x" * MAX_VERDICT_BYTES}))
+
+
+def test_a_schema_that_refers_to_itself_without_end_is_an_error_of_the_event() -> None:
+    pack = _pack(None, response_schema={"properties": {"score": {"$ref": "#/properties/score"}}})
+    with pytest.raises(EventError, match=r"response_schema cannot be applied: .*; correct its"):
+        pack.checked({"score": 1})
+
+
+def test_warnings_about_unknown_keys_keep_their_order() -> None:
+    pack = yaml_pack("{zeta: 1, alpha: 2, mid: 3, beta: 4, messages: [{role: user, content: '{answer}'}]}")
+    assert [warning.split()[0] for warning in pack.warnings] == ["'zeta'", "'alpha'", "'mid'", "'beta'"]
 
 
 def test_position_bias_prefers_no_answer() -> None:
