@@ -117,7 +117,7 @@ class Gathering(ABC, Generic[T]):
                 self._finishing[key] = asyncio.create_task(self._finish(group, record, closed))
             # Also late, or redelivered after a rebalance: finished only when the group's output is written.
             if key in self._finishing:
-                written.append(asyncio.shield(self._finishing[key]))
+                written.append(_end_of(self._finishing[key]))
         self._close_due()
         if self._closing is None or self._closing.done():
             self._closing = asyncio.create_task(self._keep_closing())
@@ -191,6 +191,21 @@ class Gathering(ABC, Generic[T]):
                 offset=record.offset,
                 error=repr(error),
             )
+
+
+def _end_of(task: asyncio.Task[None]) -> asyncio.Future[None]:
+    """Like `asyncio.shield`, whose cancellation would search all who wait, up to a million records."""
+    end = asyncio.get_running_loop().create_future()
+
+    def pass_on(ended: asyncio.Task[None]) -> None:
+        error = None if ended.cancelled() else ended.exception()
+        if ended.cancelled():
+            end.cancel()
+        elif not end.done():
+            end.set_result(None) if error is None else end.set_exception(error)
+
+    task.add_done_callback(pass_on)
+    return end
 
 
 class GroupIntake(Gathering[T]):
