@@ -125,8 +125,10 @@ class Section(BaseModel):
 
 
 def written(name: str, value: object) -> str:
-    """Return a setting's name as in the file: of a secret that of its source."""
-    return f"{name}_{'env' if value.env else 'file'}" if isinstance(value, Secret) else name
+    """Return a setting's name as it was given: of a secret in the file that of its source."""
+    if not isinstance(value, Secret) or value.value is not None:
+        return name
+    return f"{name}_{'env' if value.env else 'file'}"
 
 
 def refuse(problems: Iterable[tuple[str, str]]) -> None:

@@ -15,7 +15,7 @@ from pydantic import SecretStr, ValidationError
 
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 from streams.errors import SettingsError
-from streams.settings.base import Secret
+from streams.settings.base import Secret, written
 from streams.settings.problems import describe, explain, removal, renamed_settings, without_problems
 from streams.settings.tree import Settings
 from streams.settings.walk import dotted, names_at, section_of, suggest, type_at, walk
@@ -210,7 +210,7 @@ def secrets_of(settings: Settings, env: Mapping[str, str]) -> Iterator[tuple[str
     """Yield each configured secret by its dotted path as in the file; empty if it cannot be read."""
     for path, declared, value in walk(Settings, settings):
         if declared is Secret and value is not None:
-            place = f"{dotted(path)}{'_env' if value.env else '_file' if value.file else ''}"
+            place = written(dotted(path), value)
             try:
                 yield place, value.read(dotted(path), env).get_secret_value()
             except SettingsError:

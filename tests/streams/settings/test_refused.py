@@ -105,6 +105,12 @@ def test_unreadable_files(tmp_path: Path) -> None:
         load_settings(tmp_path / "latin.yaml", {})
 
 
+def test_a_secret_of_a_variable_is_named_without_a_source(tmp_path: Path) -> None:
+    found = problems(tmp_path, "{}", {"JUDGESTREAM_KAFKA__SECURITY__KEY_PASSWORD": SECRET})
+    remedy = "remove it or choose an SSL protocol"
+    assert found == (f"kafka.security.key_password: has no effect with protocol PLAINTEXT; {remedy}",)
+
+
 @pytest.mark.parametrize("text", ["kafka: text", "kafka: [text]"])
 def test_a_variable_below_what_is_no_mapping(tmp_path: Path, text: str) -> None:
     found = problems(tmp_path, text, {"JUDGESTREAM_KAFKA__GROUP_ID": "g"})
