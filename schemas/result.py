@@ -28,7 +28,7 @@ FailedType = Literal[
     "no_answer",  # the judge answers other events, but repeatedly not this one
     "rejected_request",  # the endpoint refuses this request for another reason
     "verification_timeout",  # processing its texts exceeded a limit of time or memory
-    "metric_error",  # a code metric raised an exception, timed out or returned an invalid value
+    "metric_error",  # a metric's own code or schema failed, timed out or returned an invalid value
     "no_quorum",  # too few members of a panel gave a verdict
     "internal_error",  # an internal error, with its type in the detail
 ]
