@@ -11,11 +11,10 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from operator import itemgetter
 from typing import Final, Literal
 
 from rapidfuzz import fuzz
@@ -23,7 +22,7 @@ from rapidfuzz.distance.Levenshtein import normalized_similarity as likeness
 
 from judge.text.normal import TextIndex, without_lone_surrogates
 from judge.text.passages import Passage, passage
-from judge.text.words import Word, any_of, sentences, words
+from judge.text.words import Word, any_of, each_sentence, words
 
 MIN_SIMILARITY: Final = 0.8
 """Minimum similarity of letters for approximate matches: 1 minus the edit distance divided by the longer
@@ -86,19 +85,25 @@ class Quotable:
         self.index = TextIndex(text)
         self._read = text if read is None else read
         self._found: dict[str, Quotation | None] = {}
+        # Sentences are read as far as they are needed.
+        self._unread = each_sentence(self._read)
+        self._starts: list[int] = []
+        self._ends: list[int] = []
 
     def around(self, place: tuple[int, int], *, neighbours: int = 0) -> Passage:
         """Return the sentences that overlap a span, and some before and after."""
+        beyond = max(neighbours, 1)
+        while len(self._starts) < beyond or self._starts[-beyond] < place[1]:
+            if (found := next(self._unread, None)) is None:
+                break
+            self._starts.append(found[0])
+            self._ends.append(found[1])
+        first = max(bisect_right(self._ends, place[0]) - neighbours, 0)
+        last = min(bisect_left(self._starts, place[1]) - 1 + neighbours, len(self._starts) - 1)
         start, end = place
-        first = max(bisect_right(self._sentences, start, key=itemgetter(1)) - neighbours, 0)
-        last = bisect_left(self._sentences, end, key=itemgetter(0)) + neighbours
-        if around := self._sentences[first:last]:
-            start, end = min(start, around[0][0]), max(end, around[-1][1])
+        if first <= last:
+            start, end = min(start, self._starts[first]), max(end, self._ends[last])
         return passage(self._read[start:end])
-
-    @cached_property
-    def _sentences(self) -> Sequence[tuple[int, int]]:
-        return sentences(self._read)
 
     def find(self, quotation: str) -> Quotation | None:
         """Return the first exact match of a quotation, else an approximate one; None for a blank one."""
