@@ -6,7 +6,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,8 @@ from judge.text.normal import PLAIN_FORMS, UNSPACED, is_unspaced
 _PLAIN = PLAIN_FORMS | str.maketrans(
     "\u2018\u2019\u02bc\u0060\u00b4\u066b\u066c\u066a\u061b\u061f", "'''''.,%;?"
 )
+_REMEMBERED_CHARS = 1000
+"""Sentences of longer texts are not cached: they would take too much memory."""
 _PLAIN |= dict.fromkeys((0xA0, 0x202F, 0x2009), "\u00a0") | {0x649: "\u064a", 0x629: "\u0647", 0x131: "i"}
 _UNSEEN = "\u00ad\u200b-\u200f\u2060\ufeff"
 _ACCENTS = re.compile(
@@ -142,6 +144,11 @@ def sentences(text: str) -> Sequence[tuple[int, int]]:
     A sentence ends at a line end, a full-width stop, or a stop before white space (not after an abbreviation,
     an initial or a list mark, and not before a lower-case letter).
     """
+    return _remembered_sentences(text) if len(text) <= _REMEMBERED_CHARS else tuple(each_sentence(text))
+
+
+@lru_cache(maxsize=256)
+def _remembered_sentences(text: str) -> Sequence[tuple[int, int]]:
     return tuple(each_sentence(text))
 
 
