@@ -15,8 +15,6 @@ from judge.text.normal import PLAIN_FORMS, UNSPACED, is_unspaced
 _PLAIN = PLAIN_FORMS | str.maketrans(
     "\u2018\u2019\u02bc\u0060\u00b4\u066b\u066c\u066a\u061b\u061f", "'''''.,%;?"
 )
-_REMEMBERED_CHARS = 1000
-"""Sentences of longer texts are not cached: they would take too much memory."""
 _PLAIN |= dict.fromkeys((0xA0, 0x202F, 0x2009), "\u00a0") | {0x649: "\u064a", 0x629: "\u0647", 0x131: "i"}
 _UNSEEN = "\u00ad\u200b-\u200f\u2060\ufeff"
 _ACCENTS = re.compile(
@@ -133,6 +131,8 @@ _END = re.compile(
     f"|(?<=[{_WIDE_STOPS}])([{_WIDE_STOPS}]*+[{_AFTER_WIDE_STOPS}]*+)"
     f"|(?<=[{_LINE_ENDS}])([{_LINE_ENDS}]*+))"
 )
+_REMEMBERED_CHARS = 1000
+"""Sentences of longer texts are not cached: they would take too much memory."""
 _LAST_WORD = re.compile(r"[^\W\d_][\w.]*$")
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\(?(?:\d{1,3}|[A-Za-z])[.)])$")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
