@@ -117,10 +117,11 @@ def unresolved_reference(schema: Any) -> str | None:
         resolver = above.in_subresource(part)
         for key in ("$ref", "$dynamicRef"):
             reference = part.contents.get(key) if isinstance(part.contents, dict) else None
-            try:
-                _ = isinstance(reference, str) and resolver.lookup(reference)
-            except Unresolvable:
-                return str(reference)
+            if isinstance(reference, str):
+                try:
+                    resolver.lookup(reference)
+                except Unresolvable:
+                    return reference
         found += [(one, resolver) for one in part.subresources()]
     return None
 
