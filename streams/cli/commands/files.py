@@ -33,6 +33,7 @@ DECISION = ("problem", "kept", "probability", "stratum", "metrics")
 _TABLES: Mapping[str, Format] = {"csv": "csv", "parquet": "parquet"}
 
 
+# A class, so that its options are declared once: a run inherits them.
 @dataclass(kw_only=True)
 class JudgeFile:
     """Score the events of a file: one result per event and metric, in file order.
