@@ -108,9 +108,13 @@ class Stage:
     def _client_options(self) -> dict[str, Any]:
         return {"bootstrap_servers": self.bootstrap_servers, **self.access}
 
-    def document(self) -> dict[str, Any]:
+    def __post_init__(self) -> None:
+        # Once: a worker that starts while `settings` is read would find a file that is being written.
         pack = self.directory / "tone.md"
         pack.write_text(PACK, encoding="utf-8")
+        self._metric = {"prompt_pack": str(pack), "score_range": [1, 5]}
+
+    def document(self) -> dict[str, Any]:
         document: dict[str, Any] = {
             "kafka": {
                 "bootstrap_servers": self.bootstrap_servers,
@@ -124,7 +128,7 @@ class Stage:
                 "create": True,
                 "create_partitions": self.partitions,
             },
-            "metrics": {name: {"prompt_pack": str(pack), "score_range": [1, 5]} for name in self.metrics},
+            "metrics": {name: dict(self._metric) for name in self.metrics},
             "judge": {
                 "endpoints": [{"name": "scripted", "base_url": self.base_url, "model": "m"}],
                 "max_in_flight": 16,
