@@ -6,12 +6,9 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import socket
 import ssl
 import struct
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
 from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
+from cryptography.hazmat.primitives import serialization
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import KafkaAccessError, SettingsError
@@ -37,7 +35,7 @@ from streams.kafka.access.connection import (
 from streams.kafka.reader import TopicReader, stop_consumer
 from streams.kafka.topics.admin import ensure_topics
 from streams.settings.broker import KafkaSettings
-from tests.listening import listening
+from tests.listening import Serve, listening
 from tests.streams.certificates import Authority
 from tests.threaded_broker import broker_in_thread
 
@@ -102,79 +100,16 @@ def test_logins_are_kept_out_of_the_log(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_an_encrypted_key_without_its_password_is_named(tmp_path: Path) -> None:
-    import trustme
-    from cryptography.hazmat.primitives import serialization
-
-    made = trustme.CA().issue_cert("a.test")
-    certificate, key = tmp_path / "c.pem", tmp_path / "c.key"
-    certificate.write_bytes(made.cert_chain_pems[0].bytes())
-    private = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
-    key.write_bytes(
-        private.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(b"kp"),
-        )
-    )
-    files = {"protocol": "SSL", "certificate_file": certificate, "key_file": key}
+    own = Authority(tmp_path).issue("c")
+    private = serialization.load_pem_private_key(own.key.read_bytes(), None)
+    sealed = serialization.BestAvailableEncryption(b"kp")
+    form = serialization.PrivateFormat.PKCS8
+    own.key.write_bytes(private.private_bytes(serialization.Encoding.PEM, form, sealed))
+    files = {"protocol": "SSL", "certificate_file": own.certificate, "key_file": own.key}
     for wrong in ({}, {"key_password_env": "P"}):
         with pytest.raises(SettingsError, match=r"cannot be used .*c\.key, and key_password_env or"):
             client_options(kafka_of(**files, **wrong), {"P": "other"})
     assert client_options(kafka_of(**files, key_password_env="P"), {"P": "kp"})["ssl_context"] is not None
-
-
-@contextlib.contextmanager
-def _refusing(context: ssl.SSLContext) -> Iterator[int]:
-    """Offers another SASL mechanism and keeps the connection open."""
-    # It supports ApiVersions (18) and SaslHandshake (17), and answers error 33 with its one mechanism.
-    answers = (
-        struct.pack(">hi6h", 0, 2, 18, 0, 0, 17, 0, 1),
-        struct.pack(">hih11s", 33, 1, 11, b"OAUTHBEARER"),
-    )
-    over = threading.Event()
-
-    def serve() -> None:
-        raw, _ = server.accept()
-        with context.wrap_socket(raw, server_side=True) as line, line.makefile("rb") as asked:
-            for number, answer in enumerate(answers, 1):
-                asked.read(int.from_bytes(asked.read(4)))
-                body = number.to_bytes(4) + answer
-                line.sendall(len(body).to_bytes(4) + body)
-            over.wait(30)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            over.set()
-            thread.join()
-
-
-async def test_a_refused_login_leaves_no_open_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    authority = Authority(tmp_path)
-    own = authority.issue("broker", "127.0.0.1")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(own.certificate, own.key)
-    made: list[BrokerConnection] = []
-
-    class Noted(BrokerConnection):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            made.append(self)
-
-    monkeypatch.setattr(module, "BrokerConnection", Noted)
-    kafka = kafka_of(**{**SCRAM, "protocol": "SASL_SSL"}, password_env="P", ca_file=authority.file)
-    options = client_options(kafka, {"P": "x"})
-    del options["bootstrap_servers"]
-    with _refusing(context) as port:
-        with pytest.raises(UnsupportedSaslMechanismError):
-            await open_connection("127.0.0.1", port, **options)
-        (connection,) = made
-        assert connection.close().done()
 
 
 @pytest.mark.parametrize("rounds", range(4))
@@ -250,14 +185,13 @@ async def test_no_connection_is_left(
             return
 
 
-HEARTBEAT, SYNC, API_VERSIONS = 12, 14, 18
-KNOWN = struct.pack(">hi9h", 0, 3, HEARTBEAT, 0, 1, SYNC, 0, 0, API_VERSIONS, 0, 0)
+HEARTBEAT, SYNC, HANDSHAKE, API_VERSIONS = 12, 14, 17, 18
+KNOWN = struct.pack(">hi12h", 0, 4, HEARTBEAT, 0, 1, SYNC, 0, 0, HANDSHAKE, 0, 1, API_VERSIONS, 0, 0)
 
 Answer = Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]
 
 
-@asynccontextmanager
-async def broker(answer: Answer) -> AsyncIterator[int]:
+def answering(answer: Answer) -> Serve:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         known = False
         while size := await reader.read(4):
@@ -269,8 +203,35 @@ async def broker(answer: Answer) -> AsyncIterator[int]:
                 writer.write(struct.pack(">i", len(KNOWN) + 4) + correlation + KNOWN)
             known = True
 
-    async with listening(serve) as port:
-        yield port
+    return serve
+
+
+async def test_a_refused_login_leaves_no_open_connection(
+    tmp_path: Path, opened: list[BrokerConnection]
+) -> None:
+    """The broker offers another SASL mechanism (error 33), and does not answer a TLS shutdown."""
+    authority = Authority(tmp_path)
+    own = authority.issue("broker", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own.certificate, own.key)
+
+    asked: list[Any] = []
+
+    async def other(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+        asked.append(writer)
+        asked[0].transport.pause_reading()
+        writer.write(struct.pack(">i4shih11s", 23, correlation, 33, 1, 11, b"OAUTHBEARER"))
+
+    kafka = kafka_of(**{**SCRAM, "protocol": "SASL_SSL"}, password_env="P", ca_file=authority.file)
+    options = client_options(kafka, {"P": "x"})
+    del options["bootstrap_servers"]
+    async with await asyncio.start_server(answering(other), "127.0.0.1", 0, ssl=context) as server:
+        with pytest.raises(UnsupportedSaslMechanismError):
+            await open_connection("127.0.0.1", server.sockets[0].getsockname()[1], **options)
+        (connection,) = opened
+        assert connection.close().done()
+        asked[0].transport.abort()
+        await asked[0].wait_closed()
 
 
 async def nothing(_writer: asyncio.StreamWriter, _correlation: bytes) -> None:
@@ -285,7 +246,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("soon")
 async def test_a_half_open_connection_is_closed() -> None:
     """Without this a heartbeat waits for aiokafka's 40 s, and the session expires."""
-    async with broker(nothing) as port:
+    async with listening(answering(nothing)) as port:
         connection = await open_connection("127.0.0.1", port)
         first, second = (connection.send(HeartbeatRequest("g", 1, "m")) for _ in range(2))
         async with asyncio.timeout(30):
@@ -331,7 +292,7 @@ JOIN, HEART = SyncGroupRequest("g", 1, "m", "", []), HeartbeatRequest("g", 1, "m
 )
 @pytest.mark.usefixtures("soon")
 async def test_an_answer_that_takes_long_is_waited_for(answer: Answer, requests: list[Any]) -> None:
-    async with broker(answer) as port:
+    async with listening(answering(answer)) as port:
         connection = await open_connection("127.0.0.1", port)
         for request in requests:
             assert (await connection.send(request)).error_code == 0
@@ -343,7 +304,7 @@ async def test_an_idle_connection_stays_open() -> None:
     async def same(writer: asyncio.StreamWriter, correlation: bytes) -> None:
         writer.write(struct.pack(">i", len(KNOWN) + 4) + correlation + KNOWN)
 
-    async with broker(same) as port:
+    async with listening(answering(same)) as port:
         connection = await open_connection("127.0.0.1", port)
         for _ in range(2):
             assert (await connection.send(ApiVersionRequest())).error_code == 0
