@@ -48,25 +48,12 @@ class _Sender:
             if isinstance(error, ProducerSendError):
                 raise error
             confirmed.set_exception(error)
-        elif len(value or b"") > self.limit:
+        elif len(key or b"") + len(value or b"") > self.limit:
             confirmed.set_exception(MessageSizeTooLargeError())
         else:
             self.sent.append((topic, key, value, rest[-1]))
             confirmed.set_result(None)
         return confirmed
-
-
-class _Silent(_Sender):
-    async def send(self, *record: Any) -> Awaitable[Any]:
-        return await super().send(*record) if self.failures else asyncio.get_running_loop().create_future()
-
-
-class _SmallTopic(_Sender):
-    """The topic of dead letters limits key and value together."""
-
-    async def send(self, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> Awaitable[Any]:
-        self.limit = self.limit if topic == "d" else 10**9
-        return await super().send(topic, key, (key or b"") + (value or b""), *rest)
 
 
 TOPICS = TopicSettings(scores="s", dead_letters="d", alerts="a", prefix="t.")
@@ -88,35 +75,23 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_failed_write_is_tried_until_it_works() -> None:
+    """Meanwhile the trouble has the latest reason."""
+    troubles: list[Any] = []
+
+    class Noting(_Sender):
+        async def send(self, *record: Any) -> Awaitable[Any]:
+            troubles.append(output.trouble and (output.trouble.topic, output.trouble.error))
+            return await super().send(*record)
+
     refused = ProducerSendError("no metadata")
     refused.__cause__ = KafkaConnectionError()
-    sender = _Sender(refused, RequestTimedOutError(), KafkaConnectionError())
+    errors = (refused, RequestTimedOutError(), TopicAuthorizationFailedError("s"))
+    sender = Noting(*errors)
     output, _ = _output(sender)
     await output.write("s", key=b"k", value=b"v")
     assert sender.sent == [("s", b"k", b"v", [])]
+    assert troubles == [None, *(("s", error) for error in errors)]
     assert output.trouble is None
-
-
-async def test_trouble_has_the_latest_reason() -> None:
-    output, _ = _output(_Silent(KafkaConnectionError(), TopicAuthorizationFailedError("s")))
-    writing = asyncio.create_task(output.write("s", key=b"k", value=b"v"))
-
-    def is_told() -> bool:
-        return output.trouble is not None and isinstance(output.trouble.error, TopicAuthorizationFailedError)
-
-    try:
-        await until(is_told, "the reason")
-        assert output.trouble is not None
-        assert output.trouble.topic == "s"
-    finally:
-        writing.cancel()
-        await asyncio.wait({writing})
-
-
-async def test_a_record_that_is_too_large_is_not_retried() -> None:
-    output, _ = _output(_Sender(limit=3))
-    with pytest.raises(TooLargeError, match=r"4 bytes is too large for topic s .*max\.message\.bytes"):
-        await output.write("s", key=None, value=b"1234")
 
 
 HUGE_KEY, HUGE_VALUE, ODD = b"k" * 2_000_000, b"x" * 1_000_000, "d\ud800" * 5_000
@@ -134,31 +109,24 @@ HUGE_KEY, HUGE_VALUE, ODD = b"k" * 2_000_000, b"x" * 1_000_000, "d\ud800" * 5_00
 async def test_a_dead_letter_that_does_not_fit_is_cut(
     limit: int, record: dict[str, Any], detail: str, kept: dict[str, Any]
 ) -> None:
-    sender = _SmallTopic(limit=limit)
+    sender = _Sender(limit=limit)
     output, metrics = _output(sender)
     cut = _record(**record)
     await output.dead_letter(cut, "undecodable", detail, event_id="e1")
-    ((_, key, value, _),) = sender.sent
-    letter = DeadLetter.model_validate_json((value or b"").removeprefix(key or b""))
-    assert (key, letter.truncated, letter.value_bytes) == (kept["key"], True, len(cut.value or b""))
+    ((topic, key, value, _),) = sender.sent
+    letter = DeadLetter.model_validate_json(value or b"")
+    assert (topic, key, letter.truncated) == ("d", kept["key"], True)
+    assert letter.value_bytes == len(cut.value or b"")
     assert (letter.topic, letter.partition, letter.offset, letter.event_id) == ("t", 2, 5, "e1")
     assert {name: getattr(letter, name) for name in kept} == kept
     assert letter.detail.startswith(detail[:2].replace("\ud800", "?"))
     assert metrics.registry.get_sample_value("judgestream_dead_letters_total", {"reason": "undecodable"}) == 1
 
 
-@pytest.mark.parametrize(
-    ("timestamp", "expected"),
-    [
-        (0.0, datetime(1970, 1, 1, tzinfo=UTC)),
-        (None, None),
-        (-0.001, None),
-        (1e18, None),
-        (2**62 / 1000, None),
-    ],
-)
-def test_timestamps_that_are_none(timestamp: float | None, expected: datetime | None) -> None:
-    assert moment(timestamp) == expected
+def test_timestamps_that_are_none() -> None:
+    assert moment(0.0) == datetime(1970, 1, 1, tzinfo=UTC)
+    for timestamp in (None, -0.001, 1e18, 2**62 / 1000):
+        assert moment(timestamp) is None
 
 
 async def test_a_dead_letter_waits_until_the_topic_accepts_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,9 +149,11 @@ async def test_a_result_that_is_too_large_loses_its_evidence(scored: Scored) -> 
     output, _ = _output(sender)
     await output.result(large)
     ((_, _, value, _),) = sender.sent
-    assert RESULT.validate_json(value or b"") == scored.model_copy(update={"evidence": {"truncated": True}})
+    cut = scored.model_copy(update={"evidence": {"truncated": True}})
+    assert RESULT.validate_json(value or b"") == cut
     sender.limit = 100
-    with pytest.raises(TooLargeError):
+    size = len(cut.model_dump_json())
+    with pytest.raises(TooLargeError, match=rf"{size} bytes is too large for topic s .*max\.message\.bytes"):
         await output.result(large)
 
 
