@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka.errors import (
@@ -21,9 +21,6 @@ from aiokafka.errors import (
 from streams.embedded.group import ConsumerGroup, GroupState, JoinReply, JoinRequest
 from streams.embedded.group_api import GroupCoordinator
 from streams.embedded.topics import Topics
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _REQUEST = JoinRequest(
     session_timeout_seconds=10,
@@ -47,12 +44,12 @@ def _who(reply: JoinReply) -> tuple[str, int]:
     return reply.member_id, reply.generation
 
 
-async def _two_members(group: ConsumerGroup) -> tuple[JoinReply, JoinReply]:
+async def _two_members(group: ConsumerGroup, request: JoinRequest = _REQUEST) -> tuple[JoinReply, JoinReply]:
     """Return the join replies of two members, the leader's first; both wait for the assignment."""
-    alone = await group.join(_REQUEST)
-    second = asyncio.create_task(group.join(_REQUEST))
+    alone = await group.join(request)
+    second = asyncio.create_task(group.join(request))
     await asyncio.sleep(0)
-    first = await group.join(replace(_REQUEST, member_id=alone.member_id))
+    first = await group.join(replace(request, member_id=alone.member_id))
     return first, await second
 
 
@@ -144,12 +141,7 @@ async def test_a_member_that_does_not_rejoin_is_removed(group: ConsumerGroup) ->
 
 
 async def test_a_leader_that_assigns_nothing_is_left_out(group: ConsumerGroup) -> None:
-    short = replace(_REQUEST, rebalance_timeout_seconds=0.05)
-    alone = await group.join(short)
-    other = asyncio.create_task(group.join(short))
-    await asyncio.sleep(0)
-    await group.join(replace(short, member_id=alone.member_id))
-    follower = await other
+    _, follower = await _two_members(group, replace(_REQUEST, rebalance_timeout_seconds=0.05))
     with pytest.raises(RebalanceInProgressError):
         await group.sync(*_who(follower), {})
     assert list(group.members) == [follower.member_id]

@@ -32,10 +32,7 @@ from streams.settings.tree import Settings
 from streams.telemetry.instruments import Metrics
 from tests.streams.records import Outbox, make_record
 
-ROUTES = (
-    Route("coverage", has=("reference",)),
-    Route("relevance", has=("context",), rate=0.5),
-)
+ROUTES = (Route("coverage", has=("reference",)), Route("relevance", has=("context",), rate=0.5))
 FREE = Route("latency", rate=0.75, of_all=True)
 BOTH = {"reference": "r", "context": {"Page-1": "x"}}
 
