@@ -18,31 +18,10 @@ from streams.kafka.topics.table import (
 from streams.settings.broker import KafkaSettings, SecuritySettings, TopicSettings
 from streams.settings.tree import Settings
 
-SETTINGS = Settings.model_validate({"metrics": {"coverage": {}}})
-
 
 def _plan(**topics: Any) -> dict[str, WantedTopic]:
     settings = Settings.model_validate({"topics": topics})
     return {topic.name: topic for topic in plan_topics(settings)}
-
-
-def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
-    """168 h are 604,800,000 ms, 720 h are 2,592,000,000 ms, 87,600 h are 315,360,000,000 ms."""
-    plan = _plan()
-    compacted = [name for name, topic in plan.items() if topic.config["cleanup.policy"] == "compact"]
-    assert compacted == ["qa.anchors", "qa.monitor-state"]
-    assert {name: topic.config.get("retention.ms") for name, topic in plan.items()} == {
-        "qa.events": "604800000",
-        "judge.tasks.coverage": "604800000",
-        "judge.tasks.relevance": "604800000",
-        "qa.dead-letters": "2592000000",
-        "qa.scores": "2592000000",
-        "qa.alerts": "7776000000",
-        "qa.labels": "315360000000",
-        "qa.observations": "604800000",
-        "qa.anchors": None,
-        "qa.monitor-state": None,
-    }
 
 
 def _optional(agent: AgentName, **sections: Any) -> dict[str, tuple[str, ...]]:
@@ -73,6 +52,7 @@ def test_what_the_settings_say_counts() -> None:
     plan = _plan(events="answers", prefix="t-", **created)
     config = {"cleanup.policy": "delete", "retention.ms": "604800000", "min.insync.replicas": "2"}
     assert plan["t-judge.tasks.coverage"] == WantedTopic("t-judge.tasks.coverage", 24, 3, config)
+    assert not [name for name in plan if "evaluations" in name]  # written by a sink only
     # Below three replicas a restarting broker would stop every write.
     assert "min.insync.replicas" not in _plan(create_replication_factor=2)["qa.scores"].config
 
@@ -97,26 +77,6 @@ def test_the_command_creates_the_same() -> None:
     assert wanted.command(guarded) == (
         f"kafka-topics.sh --bootstrap-server a:9092,b:9092 --command-config admin.properties {rest}"
     )
-
-
-def test_what_agents_do_with_topics() -> None:
-    everything = topic_uses(SETTINGS)
-    assert {use.name: use.operations for use in everything} == {
-        "qa.events": ("Read",),
-        "judge.tasks.coverage": ("Read", "Write"),
-        "qa.dead-letters": ("Write",),
-        "qa.scores": ("Read", "Write"),
-        "qa.alerts": ("Write",),
-        "qa.observations": ("Read", "Write"),
-        "qa.anchors": ("Read",),
-        "qa.monitor-state": ("Read", "Write"),
-    }
-    judge = topic_uses(SETTINGS, ("judge",))
-    assert {use.name: use.operations for use in judge} == {
-        "judge.tasks.coverage": ("Read",),
-        "qa.scores": ("Write",),
-        "qa.dead-letters": ("Write",),
-    }
 
 
 def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
