@@ -1,5 +1,3 @@
-"""`Selector`: the metrics that judge an event, each with its own probability."""
-
 from __future__ import annotations
 
 import asyncio
@@ -37,6 +35,11 @@ FREE = Route("latency", rate=0.75, of_all=True)
 BOTH = {"reference": "r", "context": {"Page-1": "x"}}
 
 
+def arrived(randomness: int = RANGE - 1, **fields: Any) -> QAEvent:
+    trace_id = f"{1:018x}{randomness:014x}"
+    return QAEvent(event_id="e", question="q", answer="a", trace_id=trace_id, **fields)
+
+
 def select(
     fields: dict[str, Any],
     randomness: int = RANGE - 1,
@@ -45,9 +48,7 @@ def select(
     factor: Callable[[str, Mapping[str, str]], Fraction] | None = None,
 ) -> EventSelection:
     selector = Selector(SamplingPolicy(default_rate=rate), routes, {}, rate_factor=factor)
-    trace_id = f"{1:018x}{randomness:014x}"
-    event = QAEvent(event_id="e", question="q", answer="a", trace_id=trace_id, **fields)
-    return selector.select(event, None)
+    return selector.select(arrived(randomness, **fields), None)
 
 
 def probabilities(found: EventSelection) -> dict[str, Fraction]:
@@ -86,13 +87,6 @@ def test_fields_and_labels_must_both_fit(when: dict[str, Any], fields: dict[str,
     assert metric_routes(settings)[0].fits(event) is fits
 
 
-def test_each_fitting_metric_has_its_own_probability() -> None:
-    """A metric's probability is the product of both rates: 0.5 * 0.5 = 1/4; R = 2^56 - 1 is kept by each."""
-    found = select(BOTH, rate=0.5)
-    assert (found.fitting, found.skipped) == (("coverage", "relevance"), None)
-    assert probabilities(found) == {"coverage": Fraction(1, 2), "relevance": Fraction(1, 4)}
-
-
 @pytest.mark.parametrize(
     ("fields", "randomness", "rate", "skipped"),
     [
@@ -128,7 +122,7 @@ def test_a_budget_does_not_lower_the_rate_of_free_metrics() -> None:
 async def test_a_time_that_cannot_be_is_that_of_the_record() -> None:
     """The times of spans are the sender's: a trace of the year 9999 is as old as its record."""
     selector = Selector(SamplingPolicy(), (Route("tone"),), {"tone": build_metric("tone")})
-    event = QAEvent(event_id="e", question="q", answer="a", occurred_at=datetime(9999, 1, 1, tzinfo=UTC))
+    event = arrived(occurred_at=datetime(9999, 1, 1, tzinfo=UTC))
     place: Any = make_record(None, timestamp=1_795_291_000.0)
     (task,) = await selector.tasks(place, event, selector.select(event, None))
     assert task.occurred_at == datetime.fromtimestamp(place.timestamp, UTC)
@@ -153,18 +147,15 @@ def test_the_rates_of_a_budget_are_those_of_the_records_time() -> None:
     """They lower the configured rate for what is paid; what both ask for is counted."""
     rates, routes = Half(), (*ROUTES, FREE)
     selector = Selector(SamplingPolicy(default_rate=0.5), routes, {}, steering=rates)
-    events = {
-        name: QAEvent(event_id=name, question="q", answer="a", trace_id=f"{1:018x}{randomness:014x}", **BOTH)
-        for name, randomness in {"top": RANGE - 1, "half": RANGE // 2, "low": RANGE // 3}.items()
-    }
-    before, after = (selector.select(events["top"], None, at) for at in (99.0, 100.0))
+    top, half, low = (arrived(randomness, **BOTH) for randomness in (RANGE - 1, RANGE // 2, RANGE // 3))
+    before, after = (selector.select(top, None, at) for at in (99.0, 100.0))
     assert probabilities(before) == {"coverage": 0.5, "relevance": 0.25, "latency": 0.75}
     assert probabilities(after) == {"coverage": 0.25, "relevance": 0.125, "latency": 0.75}
     policies = [one.policy for one in after.assignments.values()]
     assert policies == [f"{selector.policy.name}*0.5"] * 2 + [selector.policy.name]
-    assert list(probabilities(selector.select(events["half"], None, 99.0))) == ["coverage", "latency"]
-    assert list(probabilities(selector.select(events["half"], None, 100.0))) == ["latency"]
-    selector.select(events["low"], None, 99.0)
+    assert list(probabilities(selector.select(half, None, 99.0))) == ["coverage", "latency"]
+    assert list(probabilities(selector.select(half, None, 100.0))) == ["latency"]
+    selector.select(low, None, 99.0)
     assert rates.counted == [("default", 1.5, asked) for asked in (2, 2, 1, 0)]
 
 
@@ -174,8 +165,7 @@ async def test_events_wait_for_the_rates_of_the_past() -> None:
     selector = Selector(SamplingPolicy(), (), {}, steering=rates)
     counts: Any = SimpleNamespace(count_event=lambda *one: taken.append(one))
     intake = Intake(selector=selector, output=SimpleNamespace(passed=taken.append), counts=counts)  # type: ignore[arg-type]
-    event = QAEvent(event_id="e", question="q", answer="a")
-    task = asyncio.create_task(intake.take(make_record(None), event, in_conversation=True))
+    task = asyncio.create_task(intake.take(make_record(None), arrived(), in_conversation=True))
     await asyncio.sleep(0)
     assert not taken
     rates.known.set()
@@ -225,8 +215,5 @@ async def test_a_task_too_large_for_the_broker_is_refused_before_others_are_sent
     selector = Selector(SamplingPolicy(), routes, metrics)
     intake = Intake(selector=selector, output=cast("Any", outbox), counts=Metrics(CollectorRegistry()))
     said = [{"role": "user", "content": "x" * 300_000}]
-    event = QAEvent.model_validate(
-        {"event_id": "e", "question": "q", "answer": "a", "reference": "r", "messages": said}
-    )
-    await intake.take(make_record(), event)
+    await intake.take(make_record(), arrived(reference="r", messages=said))
     assert (outbox.tasks, [reason for reason, _ in outbox.letters]) == ([], ["oversized"])
