@@ -1,5 +1,3 @@
-"""The embedded broker's topics, partitions and batches."""
-
 from __future__ import annotations
 
 import struct

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from schemas import RESULT, DeadLetter, Scored
+from schemas import RESULT, DeadLetter
 from streams.errors import DeadLetterLimitError, TooLargeError
 from streams.kafka import output as module
 from streams.kafka.dead_letters import CUT_VALUE_BYTES, WHOLE_BYTES, letter_forms
@@ -62,11 +62,6 @@ TOPICS = TopicSettings(scores="s", dead_letters="d", alerts="a", prefix="t.")
 def _output(sender: _Sender, policy: DeadLetterSettings | None = None) -> tuple[Output, Metrics]:
     metrics = Metrics(CollectorRegistry())
     return Output(lambda: sender, metrics, TOPICS, policy=policy), metrics
-
-
-@pytest.fixture
-def scored() -> Scored:
-    return a_result(1, 4)
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +138,8 @@ async def test_a_dead_letter_waits_until_the_topic_accepts_it(monkeypatch: pytes
     assert output.trouble is None
 
 
-async def test_a_result_that_is_too_large_loses_its_evidence(scored: Scored) -> None:
+async def test_a_result_that_is_too_large_loses_its_evidence() -> None:
+    scored = a_result(1, 4)
     large = scored.model_copy(update={"evidence": {"claims": ["c" * 5_000]}})
     sender = _Sender(limit=len(scored.model_dump_json()) + 500)
     output, _ = _output(sender)

@@ -1,5 +1,3 @@
-"""`Join`: when a trace is closed, and the parts that it keeps."""
-
 from __future__ import annotations
 
 from typing import Any

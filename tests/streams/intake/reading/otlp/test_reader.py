@@ -38,9 +38,6 @@ def event_of(document: Any) -> QAEvent:
     return event
 
 
-SAID = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": ANSWER}
-
-
 FORM_NAMES = ["role", "content", "parts", "messages", "type", "text", "kwargs", "lc", "data", "args"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -74,7 +71,8 @@ def test_content_that_is_nested_without_end_is_left_alone(wrapped: str, closing:
 
 
 def test_fields_of_json_may_be_null_ids_base64_and_numbers_of_any_form() -> None:
-    written = json.loads(request(span(1, "call", SAID)))
+    said = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": ANSWER}
+    written = json.loads(request(span(1, "call", said)))
     (of_resource,) = written["resourceSpans"]
     (of_scope,) = of_resource["scopeSpans"]
     (one,) = of_scope["spans"]

@@ -1,5 +1,3 @@
-"""Records in Confluent's wire formats are decoded with the schemas of a registry."""
-
 from __future__ import annotations
 
 import asyncio
