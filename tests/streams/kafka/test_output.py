@@ -153,15 +153,9 @@ async def test_a_result_that_is_too_large_loses_its_evidence() -> None:
         await output.result(large)
 
 
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
-
-
 def _forms(record: Record, detail: str = "d" * 5_000) -> list[DeadLetter]:
-    return list(letter_forms(record, "undecodable", detail, event_id="e1", failed_at=NOW))
-
-
-def _bytes(letter: DeadLetter) -> int:
-    return len(letter.model_dump_json().encode())
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    return list(letter_forms(record, "undecodable", detail, event_id="e1", failed_at=now))
 
 
 @settings(max_examples=40)  # three kinds of values, three of keys, up to two headers
@@ -178,7 +172,7 @@ def test_every_form_is_smaller_and_says_where_the_record_is(
     assert (forms[0].value, forms[0].key, forms[0].truncated) == (value, key, False)
     assert {(one.topic, one.partition, one.offset, one.event_id) for one in forms} == {("t", 2, 5, "e1")}
     # The hash of a truncated value adds 64 digits.
-    sizes = [_bytes(one) for one in forms]
+    sizes = [len(one.model_dump_json().encode()) for one in forms]
     assert all(after <= before + 64 for before, after in pairwise(sizes))
     assert sizes[-1] < 800
     digest = sha256(value).hexdigest() if value else None
