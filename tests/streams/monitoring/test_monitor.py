@@ -67,34 +67,34 @@ def test_a_drop_alert_has_numbers_start_and_examples() -> None:
     assert alert.example_event_ids == tuple(f"e{n}" for n in [*ones[::-1], *twos[::-1]][:5])
 
 
+def falling(good: int, bad: int) -> list[Scored]:
+    """Return 50 results after the good ones, of which each seventh is still good."""
+    return [*calm(good), *(scored(n, bad if n % 7 else 5) for n in range(good, good + 50))]
+
+
 @pytest.mark.parametrize(
-    ("good", "bad", "count", "said"),
+    ("results", "count", "said", "earlier"),
     [
-        (47, 1, 60, "4.02 (still being learned as it began) to"),  # the first look has 13 answers of the drop
-        (110, 3, 120, "4.57 (still being learned as it began) to"),  # the second look has 10
-        (119, 1, 120, "4.67 to"),
-        (100, 1, 60, "4.67 to"),
+        # The first look has 13 answers of the drop.
+        (falling(47, 1), 60, "4.02 (still being learned as it began) to", True),
+        # The second look has 10.
+        (falling(110, 3), 120, "4.57 (still being learned as it began) to", False),
+        (falling(119, 1), 120, "4.67 to", False),
+        (falling(100, 1), 60, "4.67 to", False),
+        # Two partitions are read one after the other: each look of 60 has 40 fives and 20 ones.
+        (
+            [scored(n, 1 if n >= 80 else 5) for n in (*range(0, 120, 2), *range(1, 240, 2))],
+            120, "3.67 (still being learned as it began) to", False,
+        ),
     ],
-)
+)  # fmt: skip
 def test_an_alert_says_if_its_baseline_has_answers_of_the_drop(
-    good: int, bad: int, count: int, said: str
+    results: list[Scored], count: int, said: str, earlier: bool
 ) -> None:
-    fallen = [scored(n, bad if n % 7 else 5) for n in range(good, good + 50)]
-    (alert,) = feed(Monitor(PLAIN.model_copy(update={"baseline_samples": 60})), [*calm(good), *fallen])
+    (alert,) = feed(Monitor(PLAIN.model_copy(update={"baseline_samples": 60})), results)
     assert alert.baseline.count == count
     assert alert.summary.startswith(f"relevance of all answers fell from {said} ")
-    assert ("or earlier" in alert.summary) == (good == 47)
-
-
-def test_an_alert_says_if_answers_of_the_drop_were_learned_out_of_order() -> None:
-    """Two partitions are read one after the other: the first look has answers of the drop of one."""
-    results = [scored(n, 1 if n >= 80 else 5) for n in (*range(0, 120, 2), *range(1, 240, 2))]
-    monitor = Monitor(PLAIN.model_copy(update={"baseline_samples": 60}))
-    (alert,) = [alert for result in results for alert in monitor.observe(result, at(200))]
-    # 40 fives and 20 ones.
-    assert alert.summary.startswith(
-        "relevance of all answers fell from 3.67 (still being learned as it began)"
-    )
+    assert ("or earlier" in alert.summary) == earlier
 
 
 def test_the_baseline_is_that_of_the_look_that_set_the_limit() -> None:
@@ -106,19 +106,24 @@ def test_the_baseline_is_that_of_the_look_that_set_the_limit() -> None:
 
 
 def test_a_recovery_and_a_second_drop_are_alerts() -> None:
+    """An alert survives JSON and links to the explorer, if known; the same results give the same alerts."""
+    falls = [[scored(n, 1) for n in range(first, first + 30)] for first in (40, 380)]
+    results = [*calm(40), *falls[0], *calm(310, first=70), *falls[1]]
     monitor = Monitor(PLAIN)
-    feed(monitor, calm(40))
-    (drop,) = feed(monitor, [scored(n, 1) for n in range(40, 70)])
-    assert only(monitor).mean.state == "dropped"
-    assert only(monitor).mean.dropped_at == drop.started_at == at(40)
-    assert feed(monitor, calm(10, first=70)) == []
-    (recovered,) = feed(monitor, calm(300, first=80))
+    alerts = feed(monitor, results)
+    drop, recovered, again = alerts
+    assert (drop.kind, drop.started_at) == ("drop", at(40))
     assert (recovered.kind, recovered.started_at) == ("recovered", at(40))
+    assert recovered.raised_at > at(80)
     assert recovered.summary.startswith("relevance of all answers has recovered from its drop: 4.6")
     assert "since about 14:01 UTC, 4.67 before the drop; judge model judge-1" in recovered.summary
-    assert (only(monitor).mean.state, only(monitor).mean.dropped_at) == ("watching", None)
-    (again,) = feed(monitor, [scored(n, 1) for n in range(380, 410)])
     assert (again.kind, again.started_at) == ("drop", at(380))
+    assert (only(monitor).mean.state, only(monitor).mean.dropped_at) == ("dropped", at(380))
+    assert len({alert.alert_id for alert in alerts}) == 3
+    assert [Alert.model_validate_json(alert.model_dump_json()) for alert in alerts] == alerts
+    linked = feed(Monitor(PLAIN.model_copy(update={"explorer_url": "https://judge.example.com/"})), results)
+    place = "https://judge.example.com/explore/incident/"
+    assert linked == [one.model_copy(update={"link": f"{place}{one.alert_id}"}) for one in alerts]
 
 
 def test_scores_around_the_limit_do_not_flap() -> None:
@@ -232,18 +237,6 @@ def test_every_measure_of_every_series_has_its_numbers() -> None:
     # The last result was at 59; a series silent for a day is not exported.
     silent = [{one.name for one in gauges_of(shown(monitor, SILENT_SECONDS + n))} for n in (59, 60)]
     assert (len(silent[0]) > 1, silent[1]) == (True, {"state_problems"})
-
-
-def test_the_same_results_give_the_same_alerts() -> None:
-    """An alert survives JSON and links to the explorer, if known."""
-    results = [*calm(40), *[scored(n, 1) for n in range(40, 70)], *calm(300, first=70)]
-    alerts = feed(Monitor(PLAIN), results)
-    assert [alert.kind for alert in alerts] == ["drop", "recovered"]
-    assert len({alert.alert_id for alert in alerts}) == 2
-    assert [Alert.model_validate_json(alert.model_dump_json()) for alert in alerts] == alerts
-    linked = feed(Monitor(PLAIN.model_copy(update={"explorer_url": "https://judge.example.com/"})), results)
-    place = "https://judge.example.com/explore/incident/"
-    assert linked == [one.model_copy(update={"link": f"{place}{one.alert_id}"}) for one in alerts]
 
 
 OWN_TIMES = [
