@@ -191,9 +191,11 @@ def test_new_judgements_are_in_no_series_and_are_noted_on_alerts() -> None:
     assert (gauges["anchors_mean"], gauges["anchors_calls"], gauges["anchors_shifted"]) == (-1, number, -1)
 
 
-def test_judgements_of_another_evaluator_or_enrolment_and_repeated_ones_do_not_count() -> None:
+def test_other_evaluators_earlier_enrolments_and_repeats_do_not_count_and_a_later_one_starts_over() -> None:
+    """Also after the state was saved and restored."""
     enrolment = enrolled(30, 5, 5, 5)
-    monitor = Monitor(MonitorConfig(labels=()), {"relevance": enrolment})
+    enrolments = {"relevance": enrolment}
+    monitor = Monitor(MonitorConfig(labels=()), enrolments)
     monitor.observe(scored(1, 5), at(0))
     first = replayed(enrolment, 1, 4)
     fallback = first.evaluator.model_copy(update={"fingerprint": "f2"})
@@ -205,17 +207,6 @@ def test_judgements_of_another_evaluator_or_enrolment_and_repeated_ones_do_not_c
         replayed(enrolment, 3, 4).model_copy(update={"replay_id": earlier}),
     ):
         monitor.observe(result, at(1))
-    (series,) = monitor.series.values()
-    assert series.anchors is not None
-    assert series.anchors.calls == 1
-
-
-def test_a_later_enrolment_starts_over() -> None:
-    """Also after the state was saved and restored."""
-    enrolments = {"relevance": enrolled(30, 5, 5, 5)}
-    monitor = Monitor(MonitorConfig(labels=()), enrolments)
-    monitor.observe(scored(1, 5), at(0))
-    monitor.observe(replayed(enrolments["relevance"], 1, 4), at(1))
     (key,) = monitor.series
     again = Monitor(MonitorConfig(labels=()), enrolments)
     again.load(key, monitor.series[key].dump())
