@@ -19,6 +19,7 @@ from streams.worker.status import LONGEST_STEP_SECONDS, MAX_POINTS, STEP_SECONDS
 from tests.streams.worker.serving import idle_worker
 
 LATE = STUCK_AGENT_SECONDS + 1
+JOINING = "no partitions assigned yet (joining or rebalancing)"
 
 
 def _loop(**parts: Any) -> SimpleNamespace:
@@ -94,12 +95,7 @@ def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], al
         (
             1,
             {"loop": _loop(assigned=False), "judge": "connection refused", "broker": ["writing fails"]},
-            (
-                "stopping",
-                "no partitions assigned yet (joining or rebalancing)",
-                "judge unavailable: connection refused",
-                "writing fails",
-            ),
+            ("stopping", JOINING, "judge unavailable: connection refused", "writing fails"),
             (),
         ),
         (1, {"deferred": "the budget is spent"}, (), ("the budget is spent",)),
@@ -111,12 +107,7 @@ def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], al
             (),
         ),
         # In a rebalance a late response is no trouble.
-        (
-            40,
-            {"loop": _loop(assigned=False, coordinator_answered=0.0)},
-            ("no partitions assigned yet (joining or rebalancing)",),
-            (),
-        ),
+        (40, {"loop": _loop(assigned=False, coordinator_answered=0.0)}, (JOINING,), ()),
     ],
 )
 def test_readiness_names_every_reason(
