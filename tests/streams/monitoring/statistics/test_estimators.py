@@ -75,28 +75,21 @@ def test_two_answers_give_the_whole_scale() -> None:
     assert WeightedSums.of([(5, 1.0)] * 9 + [(4, 0.001)]).interval(lowest=1, highest=5) == (1, 5)
 
 
-def test_equal_scores_do_not_prove_that_there_are_no_others() -> None:
-    sums = WeightedSums.of([(5, 1.0)] * 10)
-    assert sums.standard_error == 0
-    # y = 1, n = 10: V = 0.75/100 * 10/9 = 0.008333, n* = 0.075 / V = 9; 1/n* <- (10/20)/9 + (10/20)/10 =
-    # 0.105556; t(9)² = 2.2622² = 5.1175, g = 0.54018; lower end 1 / (1 + g) = 0.64927, so 1 + 4 * 0.64927.
-    assert sums.interval(lowest=1, highest=5) == pytest.approx((3.597, 5), abs=0.002)
-
-
-def test_few_answers_imagine_three_more() -> None:
-    """Five ones and five fives have spread 2, and an interval wider than Wilson's."""
-    # y = 1/2, n = 10: V = (0.25/10 + 0.75/100) * 10/9 = 0.036111, n* = 0.25 / V = 6.9231;
-    # 1/n* <- (10/20)/6.9231 + (10/20)/10 = 0.122222; g = 5.1175 * 0.122222 = 0.62547; the reach is
-    # sqrt(g/4 + g²/4) / (1 + g) = 0.31016.
-    ends = WeightedSums.of([(1, 1.0), (5, 1.0)] * 5).interval(lowest=1, highest=5)
-    assert ends == pytest.approx((3 - 4 * 0.31016, 3 + 4 * 0.31016), abs=0.002)
-
-
-def test_shares_have_wilsons_interval() -> None:
-    ends = WeightedSums.of([(1, 1.0)] * 970 + [(0, 1.0)] * 30).interval(lowest=0, highest=1)
-    # Wilson for 970 of 1,000 with z = 1.96: (0.97 + 0.0019208 ± 1.96 sqrt(0.0000291 + 0.00000096)) /
-    # 1.0038416.
-    assert ends == pytest.approx((0.9575, 0.9789), abs=0.0008)
+@pytest.mark.parametrize(
+    ("scores", "ends"),
+    [
+        # y = 1, n = 10: V = 0.75/100 * 10/9 = 0.008333, n* = 0.075 / V = 9; 1/n* <- (10/20)/9 + (10/20)/10 =
+        # 0.105556; t(9)² = 2.2622² = 5.1175, g = 0.54018; lower end 1 / (1 + g) = 0.64927: 1 + 4 * 0.64927.
+        pytest.param([5] * 10, (3.597, 5), id="equal scores do not prove that there are no others"),
+        # y = 1/2, n = 10: V = (0.25/10 + 0.75/100) * 10/9 = 0.036111, n* = 0.25 / V = 6.9231;
+        # 1/n* <- (10/20)/6.9231 + (10/20)/10 = 0.122222; g = 5.1175 * 0.122222 = 0.62547; the reach is
+        # sqrt(g/4 + g²/4) / (1 + g) = 0.31016. It is wider than Wilson's.
+        pytest.param([1, 5] * 5, (3 - 4 * 0.31016, 3 + 4 * 0.31016), id="a few imagine three more"),
+    ],
+)
+def test_intervals_by_hand(scores: list[int], ends: tuple[float, float]) -> None:
+    sums = WeightedSums.of((score, 1.0) for score in scores)
+    assert sums.interval(lowest=1, highest=5) == pytest.approx(ends, abs=0.002)
 
 
 @pytest.mark.parametrize(
