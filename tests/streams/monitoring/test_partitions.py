@@ -136,14 +136,12 @@ async def test_killed_amid_a_burst_no_task_is_written_twice(kills: int) -> None:
     assert worker.snapshot(at(2000)).series[0].mean.state == "watching"
 
 
-@pytest.mark.parametrize("owners", [(0, 1), (0, 1, 0)], ids=["moved", "moved and back"])
-async def test_without_any_state_the_observations_are_read_again(owners: tuple[int, ...]) -> None:
+async def test_without_any_state_the_observations_are_read_again() -> None:
     """The next owner, or one to whom the partition comes back, repeats no alert."""
     broker = await observed(1)
-    log, workers = broker.logs[OBSERVATIONS], [monitors(broker) for _ in range(2)]
-    for place, owner in enumerate(owners):
-        end = 200 * (place + 1) if place < len(owners) - 1 else None
-        await handle(workers[owner], log[200 * place : end])
+    log, first, second = broker.logs[OBSERVATIONS], monitors(broker), monitors(broker)
+    for owner, stretch in ((first, log[:200]), (second, log[200:400]), (first, log[400:])):
+        await handle(owner, stretch)
     assert broker.alerts == undisturbed(broker)
 
 

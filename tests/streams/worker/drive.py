@@ -32,13 +32,12 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("dialog", lambda dialog: said.append(dialog.message))
     page.on("request", lambda request: asked.append(request.url))
-    answer = page.goto(address)
+    page.goto(address)
     page.wait_for_selector("#rows li:nth-child(5)")
     page.wait_for_selector("#charts svg .change", state="attached")
     page.keyboard.press("Tab")
     seen = {
         "said": said,
-        "headers": dict(answer.headers),
         "first_focus": page.evaluate("document.activeElement.textContent"),
         "text": page.inner_text("body"),
         "ground": page.evaluate("getComputedStyle(document.body).backgroundColor"),

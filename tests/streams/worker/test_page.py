@@ -42,25 +42,24 @@ def _hostile(number: int) -> bytes:
     ).encode()
 
 
-async def _status(session: ClientSession, url: str) -> dict[str, Any]:
-    async with session.get(f"{url}/status.json") as answer:
-        status: dict[str, Any] = await answer.json()
-        return status
-
-
 async def _worth_looking_at(one: Traffic) -> None:
     async with ClientSession() as session:
 
+        async def status() -> dict[str, Any]:
+            async with session.get(f"{one.url}/status.json") as answer:
+                shown: dict[str, Any] = await answer.json()
+                return shown | {"whole": [line for line in shown["series"] if not line["labels"]]}
+
         async def learned() -> bool:
-            whole = [line for line in (await _status(session, one.url))["series"] if not line["labels"]]
+            whole = (await status())["whole"]
             return len(whole) == 2 and all(line["scored"] > 150 for line in whole)
 
         async def dropped() -> bool:
-            whole = [line for line in (await _status(session, one.url))["series"] if not line["labels"]]
+            whole = (await status())["whole"]
             return all(line["state"] == "dropped" and line["recent"] < 2.5 for line in whole)
 
         async def hostile_judged() -> bool:
-            return "onerror" in json.dumps((await _status(session, one.url))["verdicts"])
+            return "onerror" in json.dumps((await status())["verdicts"])
 
         await until(learned, "a baseline")
         one.worse = True
@@ -81,19 +80,10 @@ async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
     for seen in views.values():
         assert "onerror" in seen["text"]
         assert seen["said"] == []
-        assert {address.split("?")[0] for address in seen["asked"]} == {
-            f"{one.url}/{path}"
-            for path in (
-                "",
-                "assets/style.css",
-                "assets/dom.js",
-                "assets/charts.js",
-                "status.js",
-                "status.json",
-                "explore/api/incidents",
-                "explore/api/labels",
-            )
-        } | {"data:,"} - ({"data:,"} - set(seen["asked"]))
+        assert {address.split("?")[0].removeprefix(one.url) for address in seen["asked"]} - {"data:,"} == {
+            "/", "/assets/style.css", "/assets/dom.js", "/assets/charts.js", "/status.js", "/status.json",
+            "/explore/api/incidents", "/explore/api/labels",
+        }  # fmt: skip
         for words in ("ready, group judgestream-demo", "up to date", "cause: ",
                       "Means over time", "judged by offline-rules-1", "Scores", "lag of", "offline",
                       "dropped", "budget of today", "% spent, "):  # fmt: skip
@@ -112,10 +102,6 @@ async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
         assert seen["changes"] >= 2
         # Scores 0 to 5 and 1 to 5.
         assert seen["bars"] == 11
-        policy = seen["headers"]["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
-        assert seen["headers"]["x-content-type-options"] == "nosniff"
     assert views["light"]["ground"] == "rgb(255, 255, 255)"
     assert views["dark"]["ground"] == "rgb(15, 19, 24)"
     assert "judge endpoint offline answered 401" in views["light"]["trouble"]

@@ -48,6 +48,7 @@ async def test_the_port_is_only_read_and_kept_nowhere() -> None:
                     assert answer.headers["X-Content-Type-Options"] == "nosniff"
                     assert answer.headers["Cache-Control"] == "no-store"
                     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+                    assert "unsafe" not in answer.headers["Content-Security-Policy"]
                     assert "Server" not in answer.headers
         for method, path in product(("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"), PATHS):
             async with session.request(method, url + path) as answer:

@@ -128,20 +128,17 @@ def test_the_margin_is_that_of_the_latest_look() -> None:
 def test_equal_scores_take_the_largest_bet() -> None:
     """All scores fall from 0.8 to 0.5 with 0.7 tolerated: the bet of 0.9 grows by log(1 + 0.9 * 0.2 / 0.3).
 
-    Before the fall it has 0.3 / (0.9 * 0.1).
+    Before the fall it has 0.3 / (0.9 * 0.1). A fall within the margin is not called.
     """
     growth = log1p(LARGEST_BET * 2 / 3)
     needed = log(1 + 1000 / WEIGHTS[-1] / (1 / growth + 0.3 / 0.09)) / growth
-    found = expected_answers(0.3, mean=0.8, spread=0.0, margin=0.1, threshold=1000)
-    assert found == pytest.approx(needed)
-    assert expected_answers(0.3, mean=0.8, spread=0.0, margin=0.1, threshold=1000, evenness=0.1) == (
-        pytest.approx(10 * needed)
-    )
 
+    def expected(fall: float, margin: float = 0.1, evenness: float = 1.0) -> float:
+        return expected_answers(fall, mean=0.8, spread=0.0, margin=margin, threshold=1000, evenness=evenness)
 
-def test_a_fall_within_the_margin_is_not_called() -> None:
-    assert expected_answers(0.1, mean=0.8, spread=0.2, margin=0.1, threshold=1000) == inf
-    assert expected_answers(0.1, mean=0.8, spread=0.2, margin=inf, threshold=1000) == inf
+    assert expected(0.3) == pytest.approx(needed)
+    assert expected(0.3, evenness=0.1) == pytest.approx(10 * needed)
+    assert (expected(0.1), expected(0.1, margin=inf)) == (inf, inf)
 
 
 def test_half_of_the_traffic_at_1_and_half_at_a_hundredth() -> None:
