@@ -1,6 +1,7 @@
 """Opens the worker's page in headless Chromium and prints what it shows.
 
-Runs in a Python with playwright. Arguments: the page's address, the browser's path, a folder for screenshots.
+Runs in a Python with playwright. Arguments: the page's address, the browser's path, a folder for screenshots;
+with a user and a password, too, it prints the status of what the page asks for.
 """
 
 from __future__ import annotations
@@ -80,12 +81,26 @@ def _refused(route: Any) -> None:
     route.fulfill(json=status)
 
 
-def main(address: str, chromium: str, folder: str) -> None:
+def ask(browser: Any, address: str, user: str, password: str) -> dict[str, int]:
+    credentials = {"username": user, "password": password}
+    context = browser.new_context(ignore_https_errors=True, http_credentials=credentials)
+    page, seen = context.new_page(), dict[str, int]()
+    page.on("response", lambda answer: seen.setdefault(answer.url.removeprefix(address), answer.status))
+    with page.expect_response("**/status.json") as polled:
+        page.goto(address + "/")
+    return seen | {"/status.json": polled.value.status}
+
+
+def main(address: str, chromium: str, folder: str, *login: str) -> None:
     from playwright.sync_api import sync_playwright  # type: ignore[import-not-found] # a tool, not a dependency
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        print(json.dumps({name: look(browser, address, folder, name) for name in VIEWS}))  # noqa: T201 - the result
+        if login:
+            seen: dict[str, Any] = ask(browser, address, *login)
+        else:
+            seen = {name: look(browser, address, folder, name) for name in VIEWS}
+        print(json.dumps(seen))  # noqa: T201 - the result
         browser.close()
 
 
