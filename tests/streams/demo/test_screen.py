@@ -91,7 +91,6 @@ def piped(*views: View) -> str:
 
 
 def same(name: str, text: str) -> None:
-    """Compare with the committed snapshot."""
     text = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
     file = FOLDER / name
     if os.environ.get("SCREENS") == "write":

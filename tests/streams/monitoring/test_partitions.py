@@ -39,7 +39,6 @@ def results(random: Random) -> list[Scored]:
 
 
 async def observed(seed: int, *, count: int = 640) -> Broker:
-    """Return a broker with the observations of these results."""
     broker = Broker()
     for result in results(Random(seed))[:count]:
         await broker.observation(result)
@@ -52,7 +51,6 @@ async def handle(worker: PartitionMonitors, records: Iterable[Record]) -> None:
 
 
 def observe(results: Iterable[Scored]) -> list[Alert]:
-    """Return the alerts of one monitor."""
     alone = Monitor(CONFIG)
     return [alert for result in results for alert in alone.observe(result, result.times.judged_at)]
 
@@ -102,7 +100,6 @@ async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
 
 @pytest.mark.parametrize("kills", [1, 4])
 async def test_killed_amid_a_burst_no_task_is_written_twice(kills: int) -> None:
-    """Each worker dies after some tasks; the next one reads the observations again and writes the rest."""
     broker, random = Broker(logs={TASKS: []}), Random(kills)
     for number in range(600):
         one = scored(number, random.choice([4, 5]) - 2 * (number >= 400))

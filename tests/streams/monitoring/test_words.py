@@ -7,6 +7,7 @@ import os
 from math import sqrt
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -32,11 +33,11 @@ from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
 from streams.monitoring.observations import DEMAND, judge_burst, observed, task_again
 from streams.monitoring.series import Series
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.settings.broker import KafkaSettings, TopicSettings
+from streams.settings.broker import KafkaSettings
 from streams.store.views.incidents import group
 from streams.store.views.report import card
 from tests.streams.cli.processes import call, is_ours
-from tests.streams.monitoring.broker import OBSERVATIONS, Broker, monitors
+from tests.streams.monitoring.broker import OBSERVATIONS, TASKS, TOPICS, Broker, monitors
 from tests.streams.results import alert, at, scored, task_of
 from tests.streams.store.records import StoreFile
 from tests.threaded_broker import broker_in_thread
@@ -236,9 +237,6 @@ async def test_the_monitor_takes_a_demand_from_its_observations() -> None:
         assert len(series.bursts) == offset - 1
 
 
-TOPICS = TopicSettings()
-
-
 def test_the_command_asks_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -265,40 +263,29 @@ def test_the_command_asks_for_it(
     assert (record.key, observed(record)) == (b"relevance", fell)
 
 
-TOPIC = "judge.tasks.relevance"
-
-
-class Writer:
-    """Writes tasks as `Output` does."""
-
-    def __init__(self, producer: AIOKafkaProducer) -> None:
-        self.producer = producer
-
-    async def task(self, task: JudgeTask) -> None:
-        headers = [("result_id", task.result_id.encode())]
-        await self.producer.send_and_wait(TOPIC, task.model_dump_json().encode(), headers=headers)
-
-
 async def test_tasks_are_found_by_place_and_written_once() -> None:
     """Of three wanted places one is beyond the end, and one no task; a repeated call writes nothing."""
     async with (
-        EmbeddedBroker(topics={TOPIC: 1}) as broker,
+        EmbeddedBroker(topics={TASKS: 1}) as broker,
         AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
     ):
-        writer = Writer(producer)
+
+        async def write(task: JudgeTask) -> None:
+            headers = [("result_id", task.result_id.encode())]
+            await producer.send_and_wait(TASKS, task.model_dump_json().encode(), headers=headers)
+
+        writer = SimpleNamespace(task=write)
         past = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         old = task_of(scored(1, 4))
-        await producer.send_and_wait(TOPIC, b"no task")
-        await writer.task(old)
+        await producer.send_and_wait(TASKS, b"no task")
+        await write(old)
         for _ in range(2):
             burst = Burst("burst-1", "mean", at(0))
             burst.picks = [Pick(n, 0, n, f"e{n}", 4, 1.0) for n in (9, 1, 0)]
-            await judge_burst(writer, past, TOPIC, burst)  # type: ignore[arg-type]
+            await judge_burst(writer, past, TASKS, burst)  # type: ignore[arg-type]
             assert burst.changes == {"e9": None, "e0": None}
-        tasks = [record.value async for record in past.read(TOPIC)][1:]
-        assert [JudgeTask.model_validate_json(one or b"") for one in tasks] == [
-            old,
-            again := task_again(old, "burst-1"),
-        ]
+        tasks = [record.value async for record in past.read(TASKS)][1:]
+        again = task_again(old, "burst-1")
+        assert [JudgeTask.model_validate_json(one or b"") for one in tasks] == [old, again]
         assert (again.event_id, again.question, again.replay_id) == (old.event_id, old.question, "burst-1")
         assert again.result_id != old.result_id
