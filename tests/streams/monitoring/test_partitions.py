@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -356,20 +356,17 @@ async def test_an_error_of_the_broker_loses_no_alert(monkeypatch: pytest.MonkeyP
     """An observation whose monitor cannot start, or whose alert cannot be written, is tried again."""
     monkeypatch.setattr(module, "RETRY_SECONDS", (0.0, 0.0))
     broker, random = await observed(9, count=400), Random(10)
-    read, alert = broker.read, broker.alert
 
-    def failing_read(*args: Any) -> AsyncIterator[Record]:
-        if random.random() < 0.5:
-            raise StreamsError("the broker is away")
-        return read(*args)
+    def failing(call: Callable[..., Any]) -> Callable[..., Any]:
+        def fail_or_call(*args: Any) -> Any:
+            if random.random() < 0.5:
+                raise StreamsError("the broker is away")
+            return call(*args)
 
-    async def failing_alert(one: Alert) -> None:
-        if random.random() < 0.5:
-            raise StreamsError("the broker is away")
-        await alert(one)
+        return fail_or_call
 
-    monkeypatch.setattr(broker, "read", failing_read)
-    monkeypatch.setattr(broker, "alert", failing_alert)
+    monkeypatch.setattr(broker, "read", failing(broker.read))
+    monkeypatch.setattr(broker, "alert", failing(broker.alert))
     await handle(monitors(broker), broker.logs[OBSERVATIONS])
     wanted = {one.alert_id: one for one in undisturbed(broker)}
     assert {one.alert_id: one for one in broker.alerts} == wanted

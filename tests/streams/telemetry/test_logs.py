@@ -126,11 +126,7 @@ class _Log:
     def say(self, message: object, *args: object, level: int = logging.WARNING) -> None:
         record = logging.LogRecord("aiokafka", level, "", 0, message, args, None)
         if self.repeats.filter(record):
-            self.lines.append(_text(record))
-
-
-def _text(record: logging.LogRecord) -> str:
-    return json.dumps(record.msg) if isinstance(record.msg, dict) else record.getMessage()
+            self.lines.append(json.dumps(record.msg) if isinstance(record.msg, dict) else record.getMessage())
 
 
 @pytest.fixture

@@ -21,6 +21,16 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("tbody th, td.number, thea
   return !/\\s/.test(one.textContent.trim()) && Math.max(...tops) - Math.min(...tops) > 12;
 }).map((one) => one.textContent)"""
 
+COUNTED = {
+    "foreign_elements": "main img, main script, main iframe",
+    "landmarks": "body > header, body > main, body > footer",
+    "unscoped": "th:not([scope])",
+    "lines": "#charts svg .mean",
+    "bands": "#charts svg .band",
+    "changes": "#charts svg .change",
+    "bars": "#scores progress",
+}
+
 
 def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
     width, height, scheme = VIEWS[name]
@@ -45,18 +55,7 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
         "faults": faults(page),
         "broken_words": page.evaluate(BROKEN_WORDS),
         "hacked": page.evaluate("window.hacked ?? null"),
-        "foreign_elements": page.evaluate(
-            "document.querySelectorAll('main img, main script, main iframe').length"
-        ),
-        "landmarks": page.evaluate(
-            "['header','main','footer'].filter((one) => document.querySelector(one)).length"
-        ),
-        "unscoped": page.evaluate("document.querySelectorAll('th:not([scope])').length"),
-        "lines": page.evaluate("document.querySelectorAll('#charts svg .mean').length"),
-        "bands": page.evaluate("document.querySelectorAll('#charts svg .band').length"),
-        "changes": page.evaluate("document.querySelectorAll('#charts svg .change').length"),
-        "bars": page.evaluate("document.querySelectorAll('#scores progress').length"),
-    }
+    } | {name: page.locator(selector).count() for name, selector in COUNTED.items()}
     page.evaluate("document.activeElement.blur()")
     page.screenshot(path=f"{folder}/page-{name}.png")
     if name == "light":

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -120,16 +121,13 @@ async def test_finish_gives_up_what_does_not_end_in_time() -> None:
 
 
 async def test_a_closed_pipeline_handles_no_records() -> None:
-    handled: list[Any] = []
-
-    async def handle(record: Any) -> None:
-        handled.append(record)
-
+    handle = AsyncMock()
     run = _Run(3, handle)
     run.pipeline.close()
     task = await run.begin()
     await run.pipeline.finish(1)
-    assert (handled, run.acked) == ([], [])
+    handle.assert_not_awaited()
+    assert run.acked == []
     task.cancel()
 
 
@@ -183,14 +181,10 @@ async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
 ) -> None:
     worker = wired(["monitor"])
     assert worker.monitors is not None
-    kept = []
-
-    async def save() -> None:
-        kept.append(True)
-
+    save = AsyncMock()
     monkeypatch.setattr(worker.monitors, "save", save)
     await worker.finish(1.0)
-    assert kept == [True]
+    save.assert_awaited_once_with()
     monkeypatch.setattr(worker.monitors, "save", asyncio.Event().wait)
     assert KEEP_SECONDS > 0.05
     await asyncio.wait_for(worker.finish(0.05), 60)
