@@ -26,35 +26,17 @@ def by_subject(found: list[Finding]) -> dict[str, Finding]:
     return {one.subject: one for one in found}
 
 
-def test_secrets_that_are_there(tmp_path: Path) -> None:
-    password = tmp_path / "password"
-    password.write_text("hunter2-hunter2")
-    files = Authority(tmp_path).issue("server")
-    found = examine_secrets(
-        settings(
-            kafka={"security": SASL | {"password_file": password}},
-            judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]},
-            telemetry={
-                "basic_auth": {"username": "ops", "password_env": "PAGE"},
-                "tls": {"certificate_file": files.certificate, "key_file": files.key},
-            },
-        ),
-        {"KEY": "sk-0123456789", "PAGE": "page-secret"},
+def test_secrets_are_missing_until_they_are_there(tmp_path: Path) -> None:
+    password, files = tmp_path / "password", Authority(tmp_path).issue("server")
+    given = settings(
+        kafka={"security": SASL | {"password_file": password}},
+        judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]},
+        telemetry={
+            "basic_auth": {"username": "ops", "password_env": "PAGE"},
+            "tls": {"certificate_file": files.certificate, "key_file": files.key},
+        },
     )
-    assert {one.outcome for one in found} == {"ok"}
-    assert list(by_subject(found)) == ["kafka.security", "judge.endpoints (main)", "telemetry"]
-    assert not [word for word in ("hunter2", "sk-0", "page-secret") if word in str(found)]
-
-
-def test_secrets_that_are_missing(tmp_path: Path) -> None:
-    found = examine_secrets(
-        settings(
-            kafka={"security": SASL | {"password_file": tmp_path / "none"}},
-            judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]},
-            telemetry={"basic_auth": {"username": "ops", "password_env": "PAGE"}},
-        ),
-        {},
-    )
+    found = examine_secrets(given, {})
     assert [one.outcome for one in found] == ["failed"] * 3
     assert all(one.by_settings and one.remedy for one in found)
     assert [one.detail.partition(":")[0] for one in found] == [
@@ -62,6 +44,11 @@ def test_secrets_that_are_missing(tmp_path: Path) -> None:
         "judge.endpoints (main).api_key_env",
         "telemetry.basic_auth.password_env",
     ]
+    password.write_text("hunter2-hunter2")
+    found = examine_secrets(given, {"KEY": "sk-0123456789", "PAGE": "page-secret"})
+    assert {one.outcome for one in found} == {"ok"}
+    assert list(by_subject(found)) == ["kafka.security", "judge.endpoints (main)", "telemetry"]
+    assert not [word for word in ("hunter2", "sk-0", "page-secret") if word in str(found)]
     assert by_subject(examine_secrets(Settings(), {}))["judge.endpoints"].by_settings
     assert "judge.endpoints" not in by_subject(examine_secrets(Settings(), {}, judges=False))
 
@@ -77,24 +64,19 @@ def test_secrets_that_are_too_short_are_a_warning() -> None:
 
 
 def test_packs(tmp_path: Path) -> None:
-    good, odd, bad, untrue = (tmp_path / name for name in ("good.md", "odd.md", "bad.md", "untrue.json"))
-    good.write_text("## System\nScore.\n\n## User\n{{ item.input }} {{ item.output_text }}\n")
-    odd.write_text(
-        "## System\nScore it: donâ€™t guess.\n\n## User\n{{ item.input }} {{ item.output_text }}\n"
-    )
-    bad.write_text("nothing of a pack")
+    untrue, user = tmp_path / "untrue.json", "## User\n{{ item.input }} {{ item.output_text }}\n"
+    (tmp_path / "good.md").write_text(f"## System\nScore.\n\n{user}")
+    (tmp_path / "odd.md").write_text(f"## System\nScore it: donâ€™t guess.\n\n{user}")
+    (tmp_path / "bad.md").write_text("nothing of a pack")
     reply = {"score": 5, "justification": "So."}
     example = {"answer": "Paris.", "context": {"Page-1": "Paris."}, "reply": reply}
     message = {"role": "user", "content": "{answer} {context}"}
     untrue.write_text(json.dumps({"messages": [message], "examples": [example]}))
     metrics = {
-        "coverage": {},
-        "relevance": {"prompt_pack": untrue},
-        "good": {"prompt_pack": good, "score_range": [1, 5]},
-        "odd": {"prompt_pack": odd, "score_range": [1, 5]},
-        "bad": {"prompt_pack": bad, "score_range": [1, 5]},
-        "none": {"prompt_pack": tmp_path / "none.md", "score_range": [1, 5]},
+        name: {"prompt_pack": tmp_path / f"{name}.md", "score_range": [1, 5]}
+        for name in ("good", "odd", "bad", "none")
     }
+    metrics |= {"coverage": {}, "relevance": {"prompt_pack": untrue}}
     found = examine_packs(settings(metrics=metrics))
     assert {one.subject: one.outcome for one in found} == {
         "coverage": "ok",
