@@ -7,7 +7,6 @@ import csv
 import gc
 import io
 import json
-import os
 import re
 from pathlib import Path
 
@@ -22,8 +21,7 @@ from streams.errors import SettingsError
 from streams.judging.metrics import build_metrics
 from streams.settings.tree import Settings
 from tests.streams.results import failed, numbered, scored, unscored
-from tests.streams.worker.test_page import PICTURES_VARIABLE
-from tests.toolbox import python_with, run, tool
+from tests.streams.store.views.serving import driven
 
 
 def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
@@ -198,52 +196,6 @@ def test_a_fall_beyond_chance_is_one_and_no_pairs_are_none() -> None:
 
 
 _EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>\u202egnorw\x00'
-_DRIVE = """
-import json, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[4])
-from tests.browser import FLAGS, faults
-from playwright.sync_api import sync_playwright
-address, chromium, folder = sys.argv[1:4]
-found = {}
-with sync_playwright() as playwright:
-    browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-    for width in (390, 1440):
-        for scheme in ("light", "dark"):
-            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            said, asked = [], []
-            page.on("console", lambda message: said.append(message.text))
-            page.on("pageerror", lambda error: said.append(str(error)))
-            page.on("request", lambda request: asked.append(request.url))
-            page.goto(address)
-            seen = {"asked": asked, "said": said, "axe": faults(page)}
-            rows = "[...document.querySelectorAll('#rows tbody tr:not([hidden])')]"
-            ids = f"{rows}.map(row => row.dataset.event)"
-            seen["all"] = page.inner_text("#count")
-            page.select_option("select[name=sort]", "score up")
-            seen["lowest"] = page.evaluate(ids)[:2]
-            page.select_option("select[name=sort]", "change up")
-            seen["fell"] = page.evaluate(ids)[0]
-            page.select_option("select[name=sort]", "place up")
-            page.fill("input[name=find]", "model=b cupboard")
-            seen["found"] = page.inner_text("#count")
-            page.fill("input[name=find]", "")
-            page.select_option("select[name=only]", "failed")
-            seen["failed"] = page.evaluate(ids)
-            page.select_option("select[name=only]", "")
-            page.click("#rows tbody tr:nth-child(2) td[data-name=Reason] summary")
-            seen["evidence"] = page.inner_text("#rows tbody tr:nth-child(2) td[data-name=Reason] ul")
-            if width == 1440:
-                page.click("#rows thead button:text-is('Score')")
-                seen["order"] = page.get_attribute("#rows thead th[data-key=score]", "aria-sort")
-            seen["axe"] += faults(page)
-            seen["hacked"] = page.evaluate("window.hacked ?? null")
-            seen["overflow"] = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-            page.screenshot(path=f"{folder}/report-{width}-{scheme}.png")
-            found[f"{width} {scheme}"] = seen
-    browser.close()
-print(json.dumps(found))
-"""
 
 
 def _report() -> str:
@@ -261,12 +213,8 @@ def _report() -> str:
         for number in range(38)
     ]
     evil = scored(90, 1, labels={"<b>": _EVIL[:60]}, justification=_EVIL)
-    now: list[Scored | Unscored | Failed] = [
-        *results,
-        evil.model_copy(update={"event_id": _EVIL}),
-        failed(91),
-        unscored(92),
-    ]
+    evil = evil.model_copy(update={"event_id": _EVIL})
+    now: list[Scored | Unscored | Failed] = [*results, evil, failed(91), unscored(92)]
     before = [one.model_copy(update={"score": 5}) for one in results]
     tally = Tally([MetricTally("relevance", (1, 5))], lines=len(now))
     for result in now:
@@ -304,21 +252,17 @@ def test_texts_of_the_file_are_never_markup() -> None:
 @pytest.mark.timeout(240)
 async def test_the_report_filters_sorts_and_folds_in_a_browser(tmp_path: Path) -> None:
     """From file://, without the network; axe finds nothing, and hostile texts run nothing."""
-    pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
-    report, script = tmp_path / "report.html", tmp_path / "drive.py"
+    report = tmp_path / "report.html"
     await asyncio.to_thread(report.write_text, _report())
-    await asyncio.to_thread(script.write_text, _DRIVE)
-    python, chromium = python_with("axe_playwright_python"), tool("chromium")
-    said = await asyncio.to_thread(run, python, script, report.as_uri(), chromium, pictures, str(Path.cwd()))
-    for name, seen in json.loads(said).items():
-        assert seen["axe"] == [], name
+    shown = await driven(report.as_uri(), tmp_path, "report")
+    for name, seen in shown.items():
+        assert not any(seen["faults"].values()), (name, seen["faults"])
         assert seen["said"] == [], name
         assert seen["asked"] == [report.as_uri()], name
-        assert seen["overflow"] <= 0, name
         assert (seen["hacked"], seen["all"]) == (None, "41 of 41 rows")
         assert seen["lowest"][0].startswith("<img")  # score 1, then the scores of 2
         assert (seen["lowest"][1], seen["fell"]) == ("e0", "e0")
         assert seen["found"] == "19 of 41 rows"
         assert seen["failed"] == ["e91"]
         assert "✗ claim: It opens the garage." in seen["evidence"]
-        assert seen.get("order") == ("ascending" if name.startswith("1440") else None)
+        assert seen.get("order") == ("ascending" if name == "light" else None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
@@ -18,14 +21,14 @@ from streams.store.views.explorer import Explorer
 from streams.store.views.labels import HumanScore, label_of
 from streams.store.views.review import Review
 from streams.web.port import Port
+from tests.loopback import on_loopback
 from tests.streams import results
 from tests.streams.results import START, at, failed, scored, unscored
 from tests.streams.store.records import StoreFile, result_record, task_record
+from tests.streams.worker.test_page import PICTURES_VARIABLE
+from tests.toolbox import python_with, run, tool
 
 NOW = START + timedelta(hours=2)
-DRIVE = Path(__file__).parent / "drive.py"
-
-
 SCALES: Any = {
     "relevance": SimpleNamespace(score_range=(1, 5), labels={}),
     "near": SimpleNamespace(score_range=(0, 1), labels={}),
@@ -49,17 +52,12 @@ def explorer_of(path: Path) -> Explorer:
 async def served(
     shown: Explorer, *further: Review, refusal: str | None = None
 ) -> AsyncIterator[tuple[ClientSession, str]]:
-    port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
-    app = port.application()
+    app = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None).application()
     shown.add_to(app, refusal=refusal)
     for one in further:
         one.add_to(app)
-    await port.start(app)
-    try:
-        async with ClientSession() as session:
-            yield session, port.url
-    finally:
-        await port.stop()
+    async with on_loopback(app) as address, ClientSession() as session:
+        yield session, address
 
 
 def explorer(path: Path, **access: Any) -> AbstractAsyncContextManager[tuple[ClientSession, str]]:
@@ -77,6 +75,13 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
     shown = explorer_of(path)
     async with served(shown, Review(explorer=shown, publish=publish, who="ann")) as (session, url):
         yield session, url, published
+
+
+async def driven(address: str, folder: Path, *walked: str) -> Any:
+    """Return what `drive.py` prints of a page; its pictures are in the folder, or where a variable says."""
+    python, chromium = python_with("axe_playwright_python"), tool("chromium")
+    drive, pictures = Path(__file__).parent / "drive.py", os.environ.get(PICTURES_VARIABLE, folder)
+    return json.loads(await asyncio.to_thread(run, python, drive, address, chromium, pictures, *walked))
 
 
 def fill(path: Path) -> None:

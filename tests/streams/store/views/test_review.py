@@ -22,8 +22,7 @@ from streams.store.views.review import TOKEN_HEADER, Task, choose
 from tests.streams.cli.processes import call
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
-from tests.streams.store.views.serving import DRIVE, SCALES, fill, get, of_kinds, review
-from tests.toolbox import python_with, run, tool
+from tests.streams.store.views.serving import SCALES, driven, fill, get, of_kinds, review
 
 _RESULT = scored(7, 3, seconds=420.0)
 
@@ -153,10 +152,8 @@ async def test_labels_are_given_by_keys_and_come_out_beside_their_verdicts(
 ) -> None:
     fill(tmp_path / "s")
     of_kinds(tmp_path / "s")
-    python, chromium = python_with("axe_playwright_python"), tool("chromium")
     async with review(tmp_path / "s") as (_, url, published):
-        answer = await asyncio.to_thread(run, python, DRIVE, url, chromium, tmp_path)
-    seen = json.loads(answer)
+        seen = await driven(url, tmp_path)
     assert not any([*seen["faults"].values(), seen["said"], seen["hidden"]]), seen
     assert seen["shown"] == 1
     assert max(seen["share-light"], seen["share-phone"]) <= 0.2
