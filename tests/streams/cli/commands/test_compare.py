@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -121,19 +121,15 @@ def test_scores_of_two_evaluators_are_not_compared(tmp_path: Path, compared: Com
     assert compared(path, "--evaluator", "f1", "--margin", "1").code == 0
 
 
-def _file(path: Path, rows: list[Any]) -> Path:
-    path.write_text(
-        "\n".join(
-            json.dumps(one.model_dump() if isinstance(one, Scored) else one, default=str) for one in rows
-        )
-    )
+def _file(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(json.dumps(one) for one in rows))
     return path
 
 
 def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
     """40 of 80 results labelled: refused unless they are a random sample, or have a probability."""
     made = [scored(number, 2 + 2 * (number % 2)) for number in range(80)]
-    results = _file(tmp_path / "results.jsonl", made)
+    results = _file(tmp_path / "results.jsonl", (one.model_dump(mode="json") for one in made))
     rows = [{"event_id": one.event_id, "score": one.score - 1} for one in made[:40]]
     labels = _file(tmp_path / "people.jsonl", rows)
     call = ("calibrate", results, "--labels", labels)
@@ -162,7 +158,7 @@ def test_labels_of_a_file_weigh_by_the_probability_of_their_own_answer(
 ) -> None:
     """People give 1 to those judged 1 of 4 times, and 3 to others: (4 * 1 + 1 * 3) / 5 = 1.4."""
     made = [scored(number, 4, probability=0.25 if number % 2 else 1.0) for number in range(80)]
-    results = _file(tmp_path / "results.jsonl", made)
+    results = _file(tmp_path / "results.jsonl", (one.model_dump(mode="json") for one in made))
     rows = [{"event_id": one.event_id, "score": 3 - 2 * (number % 2)} for number, one in enumerate(made)]
     labels = _file(tmp_path / "people.jsonl", rows)
     told = json.loads(command("calibrate", results, "--labels", labels, "--json").out)

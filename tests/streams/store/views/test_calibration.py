@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +22,7 @@ from streams.telemetry.exposition import TEXT, expose
 from streams.worker.agents import add_agents
 from streams.worker.worker import Worker
 from tests.integration.deadlines import until
-from tests.streams.results import scored
+from tests.streams.results import at, scored
 from tests.streams.store.records import TOPICS, StoreFile, result_record
 from tests.streams.store.views.serving import NOW, SCALES, get, label, review
 
@@ -69,11 +68,9 @@ def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
 
 
 async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
-    """The gauges are those of the report above; an evaluator without an estimate has none."""
     made = _judged(tmp_path / "s")
     label(tmp_path / "s", made[::2] + made[1::4], -1, _KNOWN)
-    other = scored(900, 4, metric="near", fingerprint="f2")
-    StoreFile(tmp_path / "s").write(result_record(other, 900))
+    StoreFile(tmp_path / "s").write(result_record(scored(900, 4, metric="near", fingerprint="f2"), 900))
     async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
         kept = {"path": tmp_path / "s", "keep_days": 3650}
         kafka = {"bootstrap_servers": broker.bootstrap_servers}
@@ -121,9 +118,7 @@ def test_a_stratum_without_a_label_and_labels_of_the_worst_are_refused(tmp_path:
     label(tmp_path / "s", made[::2], 0, _KNOWN)
     said = "the judge gives the labelled answers 2.00 and all 3.00"
     assert said in (_found(tmp_path / "s").refusal() or "")
-    other = scored(900, 4)
-    other = other.model_copy(update={"sampling": other.sampling.model_copy(update={"stratum": "gold"})})
-    StoreFile(tmp_path / "s").write(result_record(other, 900))
+    StoreFile(tmp_path / "s").write(result_record(scored(900, 4, stratum="gold"), 900))
     assert "no label of answers by the sampling rule gold" in (_found(tmp_path / "s").refusal() or "")
 
 
@@ -134,18 +129,10 @@ def test_draws_of_a_growing_store_are_joined(tmp_path: Path) -> None:
     of the second, a late one 1 / 0.25 * 20/20 = 4.
     """
     path = tmp_path / "s"
-    made = _judged(path)
-    early = made[0].times.judged_at + timedelta(seconds=1)
-    later = early + timedelta(hours=1)
-    late = [
-        one.model_copy(update={"times": one.times.model_copy(update={"judged_at": later})})
-        for one in [scored(number, 2, seconds=4000) for number in range(1000, 1080)]
-    ]
+    made, late = _judged(path), [scored(number, 2, seconds=4000) for number in range(1000, 1080)]
     StoreFile(path).write(*late)
-    first = _KNOWN.model_copy(update={"drawn": 20, "drawn_at": max(one.times.judged_at for one in made)})
-    second = _KNOWN.model_copy(
-        update={"drawn": 20, "probability": 0.25, "drawn_at": early + timedelta(hours=2)}
-    )
+    first = _KNOWN.model_copy(update={"drawn": 20, "drawn_at": made[-1].times.judged_at})
+    second = _KNOWN.model_copy(update={"drawn": 20, "probability": 0.25, "drawn_at": at(7200)})
     label(path, made[:20], 0, first)
     label(path, [*made[40:50], *late[:10]], 0, second)
     weights = Counter(one.weight for one in _found(path).items)
