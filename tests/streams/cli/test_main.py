@@ -31,7 +31,6 @@ REFUSED = [line.split(" => ") for line in (CASES / "refused.txt").read_text().sp
 
 
 def test_help_groups_the_commands(command: Command) -> None:
-    """`--help` has four panels with each command once, and cuts nothing at 80 columns."""
     text = command("--help", env={"COLUMNS": "80"}).out
     panels = re.findall(r"╭─ (\w+) ─+╮\n(.*?)╰", text, re.DOTALL)
     assert [name for name, _ in panels] == ["Options", "Try", "Run", "Look", "Operate"]

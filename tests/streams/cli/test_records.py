@@ -126,7 +126,6 @@ def test_no_broker_is_one_error(call: Sequence[str], command: Command) -> None:
 
 
 async def test_an_interrupted_produce_says_so(lines: Path, at: Sequence[str]) -> None:
-    """SIGINT ends `produce` with exit code 130 after it has confirmed and counted the records sent."""
     async with (
         running("tail", *at, "-t", "qa.events", "--from-beginning") as tail,
         running("produce", str(lines), *at, "--rate", "0.01") as sender,

@@ -110,7 +110,6 @@ async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
 
 
 async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None:
-    """A record that is not a result becomes a dead letter too."""
     outbox: Any = Outbox()
     taken, refusing = Server(), Server([(404, {})])
     async with way(taken, "webhook") as first, way(refusing, "webhook") as second:

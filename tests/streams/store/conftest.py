@@ -1,5 +1,3 @@
-"""A store of each test's own."""
-
 from __future__ import annotations
 
 from pathlib import Path

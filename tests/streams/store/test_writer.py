@@ -233,7 +233,6 @@ def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(store
 
 
 def test_a_number_is_kept_as_it_is_and_summed_to_three_digits(store: StoreFile) -> None:
-    """0.23456 counts as 0.235."""
     store.write(numbered(1, 0.23456), numbered(2, 0.2351))
     with store.snapshot() as snapshot:
         rows = verdicts.page(snapshot, Filter(), order="worst", limit=10)["rows"]

@@ -136,7 +136,6 @@ def test_the_built_in_prompts_are_printed(command: Command) -> None:
 def test_old_names_are_told_by_check_by_commands_and_in_the_log(
     good: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A renamed setting is a line of `config check`, a field of its JSON, and a warning of what runs."""
     rows = {"kafka.group": Renamed("kafka.group", "kafka.group_id", "1.1", "1000.0")}
     monkeypatch.setattr("streams.settings.problems.former_settings", lambda: rows)
     monkeypatch.setattr("streams.worker.run.run_worker", lambda *_, **__: asyncio.sleep(0))

@@ -116,7 +116,6 @@ def test_other_settings(run: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES["invalid"], ids=lambda case: case["text"])
 def test_invalid_cases_are_refused(case: dict[str, str], tmp_path: Path, command: Command) -> None:
-    """They end with exit code 2 and the place, and nothing on standard output."""
     (tmp_path / "s.yaml").write_text(json.dumps(SETTINGS))
     (tmp_path / "bad.yaml").write_text(json.dumps(SETTINGS | {"metrics": {"coverge": {}}}))
     (tmp_path / "cases.yaml").write_text(case["text"])

@@ -55,7 +55,6 @@ def listening(alive: dict[str, Any], *ready: dict[str, Any]) -> Iterator[int]:
 def test_the_exit_code_is_that_of_the_probe(
     alive: Any, ready: Any, options: str, host: str, code: int, printed: str, written: Any, command: Command
 ) -> None:
-    """An answer without reasons is printed as it is. `--wait` asks again until the answer is good."""
     with listening(alive, *ready) as port:
         config = written(telemetry={"host": host, "port": port})
         ended = command("health", *options.split(), "--config", config)

@@ -25,7 +25,6 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_it_writes_passes_config_check(way: str, tmp_path: Path, command: Command) -> None:
-    """The settings pass `config check`, and their tests without a key; the event has each metric's fields."""
     assert command("init", tmp_path, "--yes", *WAYS[way]).code == 0
     command("config", "check", tmp_path / "settings.yaml", env={"OPENAI_API_KEY": "k"}).done()
     command("config", "test", tmp_path / "cases.yaml").done()

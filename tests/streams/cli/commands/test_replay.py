@@ -134,7 +134,6 @@ def replaying(tmp_path: Path, written: Callable[..., Path]) -> Iterator[Callable
 
 
 async def test_a_dead_judge_is_named_while_the_replay_waits(replaying: Callable[..., Sequence[str]]) -> None:
-    """While no endpoint answers, the replay says so with reason and remedy; Ctrl-C ends it as usual."""
     async with running(*replaying("http://127.0.0.1:1/v1")) as replay:
         while "no judge is available" not in (said := await replay.error_line()):
             assert said
