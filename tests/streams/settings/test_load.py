@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from streams.errors import SettingsError
 from streams.settings.addresses import sends_key_in_the_clear
-from streams.settings.broker import SecuritySettings, TopicSettings
+from streams.settings.broker import TopicSettings
 from streams.settings.judge import EndpointSettings, default_endpoints
 from streams.settings.load import load_settings, mask, settings_schema
 from streams.settings.tree import Settings
@@ -84,30 +84,6 @@ def test_environment_overrides_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert settings.metrics["coverage"].rate == 0.25
     assert settings.metrics["tone"].prompt_pack == tmp_path / "p.md"
     assert (settings.telemetry.port, settings.telemetry.log_level) == (0, "debug")
-
-
-OAUTH = {"token_url": "https://login.example.com/token", "client_id": "c", "client_secret_env": "S"}
-BEARER = {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER"}
-
-
-@pytest.mark.parametrize(
-    "security",
-    [
-        {},
-        {"protocol": "SSL"},
-        {"protocol": "SSL", "ca_file": "ca"},
-        {"protocol": "SSL", "certificate_file": "c", "key_file": "k", "key_password_env": "P"},
-        {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "username": "u", "password_file": "f"},
-        {"protocol": "SASL_SSL", "mechanism": "SCRAM-SHA-256", "username": "u", "password_env": "P"},
-        BEARER | {"token_file": "t"},
-        BEARER | {"oauth": OAUTH},
-        BEARER | {"oauth": OAUTH | {"scope": "a b"}, "protocol": "SASL_PLAINTEXT", "ca_file": "ca"},
-        BEARER | {"oauth": OAUTH | {"token_url": "http://127.0.0.1:8/t"}},
-        {"protocol": "SASL_SSL", "mechanism": "AWS_MSK_IAM", "aws_region": "eu-west-1"},
-    ],
-)
-def test_every_way_in_is_accepted(security: dict[str, Any]) -> None:
-    SecuritySettings.model_validate(security)
 
 
 def test_addresses_with_a_version_and_ordinary_parameters_are_taken() -> None:

@@ -28,7 +28,7 @@ from tests.streams.settings.secret_places import places
 
 LOGIN = {
     "protocol": "SASL_SSL",
-    "mechanism": "PLAIN",
+    "mechanism": "SCRAM-SHA-256",
     "username": "u",
     "certificate_file": "c",
     "key_file": "k",
