@@ -19,7 +19,6 @@ from streams.store import verdicts
 from streams.store.database import read_store
 from streams.store.query import Filter
 from streams.store.views.export import COLUMNS, flat, sql, write_days, write_stream
-from tests.streams.cli.processes import call
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
 from tests.streams.store.views.serving import fill
@@ -68,37 +67,6 @@ def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
     assert counts == [1, 2, 2, 1]
     with pytest.raises(StreamsError, match="not empty"):
         write_days([], folder, form)
-
-
-@pytest.mark.usefixtures("no_settings")
-def test_commands_read_the_store_and_move_no_cursor(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(tmp_path / "s")
-    evidence = {"claims": [{"claim_span": "\x1b[2J", "supported": False, "justification": "\u202e"}]}
-    result = scored(50, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07")
-    StoreFile(tmp_path / "s").write(result_record(result, evidence=evidence))
-    store = ("--store", str(tmp_path / "s"))
-    assert call("export", *store, "--metric", "relevance", "--label", "app=support", "--format", "csv") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 11
-    assert call("export", "--views", "clickhouse", "--bootstrap-servers", "kafka:9092") == 0
-    assert "kafka_broker_list = 'kafka:9092', kafka_topic_list = 'qa.scores'" in capsys.readouterr().out
-    assert call("show", "e0", *store) == 0
-    said = capsys.readouterr().out
-    assert "question:\n    Where is the Dustwren?" in said
-    assert "relevance 1: Because." in said
-    assert call("show", scored(0, 1, seconds=0.0).result_id, "--json", *store) == 0
-    assert json.loads(capsys.readouterr().out)["texts"]["answer"] == "In the cupboard."
-    assert call("show", "e50", *store) == 0
-    assert re.search(r"[\x00-\x08\x0b-\x1f\u202e]", capsys.readouterr().out) is None, (
-        "a text moves the cursor"
-    )
-    assert call("show", "nobody", *store) == 1
-    assert "no verdict on nobody" in capsys.readouterr().err
-    assert call("incident", *store) == 0
-    assert "the store has no drops" in capsys.readouterr().out
-    assert call("show", "e0", "--store", str(tmp_path / "none")) == 1
-    assert "--agents store" in capsys.readouterr().err
 
 
 _DUCKDB = """

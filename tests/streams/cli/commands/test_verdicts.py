@@ -1,8 +1,9 @@
-"""`judgestream compare` of versions in the store, and `judgestream calibrate` of files."""
+"""The commands that read a store, `compare` of its versions, and `judgestream calibrate` of files."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,8 @@ from schemas import Failed, Scored, Unscored
 from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import Ended
 from tests.streams.results import failed, scored, unscored
-from tests.streams.store.records import StoreFile
+from tests.streams.store.records import StoreFile, result_record
+from tests.streams.store.views.serving import fill
 
 Compared = Callable[..., Ended]
 
@@ -119,6 +121,28 @@ def test_scores_of_two_evaluators_are_not_compared(tmp_path: Path, compared: Com
     ended = compared(path)
     ended.fails("--evaluator must name one of the 2 that judged: f1 (judge-1), f2 (judge-1)")
     assert compared(path, "--evaluator", "f1", "--margin", "1").code == 0
+
+
+def test_commands_read_the_store_and_move_no_cursor(tmp_path: Path, command: Command) -> None:
+    fill(tmp_path / "s")
+    evidence = {"claims": [{"claim_span": "\x1b[2J", "supported": False, "justification": "\u202e"}]}
+    result = scored(50, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07")
+    StoreFile(tmp_path / "s").write(result_record(result, evidence=evidence))
+    store = ("--store", tmp_path / "s")
+    ended = command("export", *store, "--metric", "relevance", "--label", "app=support", "--format", "csv")
+    assert len(ended.done().out.splitlines()) == 11
+    views = command("export", "--views", "clickhouse", "--bootstrap-servers", "kafka:9092").done().out
+    assert "kafka_broker_list = 'kafka:9092', kafka_topic_list = 'qa.scores'" in views
+    said = command("show", "e0", *store).done().out
+    assert "question:\n    Where is the Dustwren?" in said
+    assert "relevance 1: Because." in said
+    shown = command("show", scored(0, 1, seconds=0.0).result_id, "--json", *store).done()
+    assert json.loads(shown.out)["texts"]["answer"] == "In the cupboard."
+    hostile = command("show", "e50", *store).done().out
+    assert re.search(r"[\x00-\x08\x0b-\x1f\u202e]", hostile) is None, "a text moves the cursor"
+    command("show", "nobody", *store).fails("no verdict on nobody", code=1)
+    assert "the store has no drops" in command("incident", *store).done().out
+    command("show", "e0", "--store", tmp_path / "none").fails("--agents store", code=1)
 
 
 def _file(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
