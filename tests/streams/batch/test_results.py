@@ -21,7 +21,7 @@ from streams.errors import SettingsError
 from streams.judging.metrics import build_metrics
 from streams.settings.tree import Settings
 from tests.streams.results import failed, numbered, scored, unscored
-from tests.streams.store.views.serving import driven
+from tests.streams.store.views.serving import CLAIM, driven
 
 
 def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
@@ -199,13 +199,8 @@ _EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>\u
 
 
 def _report() -> str:
-    claim = {"pages": [2], "relevant": True, "justification": "It says so."}
-    evidence = {
-        "claims": [
-            claim | {"claim_span": "The key is in the cupboard.", "supported": True},
-            claim | {"claim_span": "It opens the garage.", "supported": False},
-        ]
-    }
+    upheld = {"claim_span": "The key is in the cupboard.", "supported": True}
+    evidence = {"claims": [CLAIM | upheld, CLAIM]}
     results = [
         scored(number, 2 + number % 4, labels={"model": "b" if number % 2 else "a"}).model_copy(
             update={"evidence": evidence}
