@@ -97,9 +97,7 @@ def test_broken_files_say_where(tmp_path: Path, text: str, expected: str) -> Non
     assert expected in "\n".join(problems(tmp_path, text))
 
 
-def test_unreadable_files(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"nothing\.yaml: cannot be read \(No such file"):
-        load_settings(tmp_path / "nothing.yaml", {})
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"kafka: \xff")
     with pytest.raises(SettingsError, match="is not UTF-8"):
         load_settings(tmp_path / "latin.yaml", {})
