@@ -104,7 +104,6 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 async def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
-    """A full disk (here /dev/full) ends a command with the name of the file, not with an errno."""
     events = tmp_path / "events.jsonl"
     line = {"question": "Where?", "answer": "In Paris.", "reference": "In Paris."}
     events.write_text("".join(json.dumps(line | {"event_id": f"e{n}"}) + "\n" for n in range(20)))

@@ -249,8 +249,7 @@ def test_traces_are_joined_and_each_event_is_compared(run: Any, tmp_path: Path) 
     run(whole, inline, none, settings=settings).done()
 
 
-def test_other_settings(run: Any, tmp_path: Path) -> None:
-    """--config names the settings to test instead of those that the cases name."""
+def test_an_option_names_other_settings_than_the_cases_do(run: Any, tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text(json.dumps(SETTINGS | {"sampling": {"default_rate": 0.3}}))
     case = {"name": "rate", "input": RECORD, "expect": {"probability": 0.3}}
     assert run(case).code == 1
