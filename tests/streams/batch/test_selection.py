@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -78,20 +79,15 @@ async def test_only_the_parts_that_fell_are_judged() -> None:
     assert tally.passed == {"other_part": 1}
 
 
-CONVERSATIONS = {"sampling": {"key": "record_key"}, "ingest": {"idle_seconds": 10}}
-UNITS = {"refusal": {}, "tone": {"unit": "conversation"}}
-
-
-def turn(number: int, conversation: str, timestamp: float | None) -> Record:
-    one = event(number, conversation_id=conversation)
-    return Record("qa.events", 0, number, timestamp, conversation.encode(), one.value)
-
-
 async def test_conversations_are_joined_by_the_time_of_their_records() -> None:
     """c-1 started before the range and is skipped; c-2 starts in it and is complete, though it ends later."""
-    found = settings(**CONVERSATIONS, metrics=UNITS)
+    metrics = {"refusal": {}, "tone": {"unit": "conversation"}}
+    found = settings(sampling={"key": "record_key"}, ingest={"idle_seconds": 10}, metrics=metrics)
     turns = (("c-1", 1.0), ("c-1", 5.0), ("c-2", 6.0), ("c-2", 9.0), ("c-2", 30.0))
-    records = [turn(number, *one) for number, one in enumerate(turns)]
+    records = [
+        replace(event(number, conversation_id=name), timestamp=timestamp, key=name.encode())
+        for number, (name, timestamp) in enumerate(turns)
+    ]
     tasks, tally = await selected(found, records, first=1, end=3)
     judged = [(task.metric, task.event_id) for task in tasks]
     assert judged == [("refusal", "e1"), ("refusal", "e2"), ("tone", "c-2")]

@@ -119,7 +119,8 @@ async def test_damage_is_noticed_and_mended(
     monkeypatch.setattr(agent_module, "AGAIN_SECONDS", 0.05)
     async with _filled(path, _records(0, 390), 390) as (agent, producer):
         written = agent.verdicts
-        await until(lambda: _copied(path), "an empty log")
+        log = path.with_name(path.name + "-wal")
+        await until(lambda: log.stat().st_size == 0, "an empty log")
         assert agent.trouble is None
         HARMS[harm](path)
         await _send(producer, _records(390, 400))
@@ -128,10 +129,6 @@ async def test_damage_is_noticed_and_mended(
         await until(lambda: agent.trouble is None, "the end of the trouble")
         # Only what was written to the deleted log is read again: the file is whole.
         assert (agent.verdicts < 2 * written) == (harm == "its log deleted")
-
-
-def _copied(path: Path) -> bool:
-    return path.with_name(path.name + "-wal").stat().st_size == 0
 
 
 async def test_a_clock_that_jumps_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
