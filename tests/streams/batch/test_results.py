@@ -246,7 +246,6 @@ def test_texts_of_the_file_are_never_markup() -> None:
 @pytest.mark.tools
 @pytest.mark.timeout(240)
 async def test_the_report_filters_sorts_and_folds_in_a_browser(tmp_path: Path) -> None:
-    """From file://, without the network; axe finds nothing, and hostile texts run nothing."""
     report = tmp_path / "report.html"
     await asyncio.to_thread(report.write_text, _report())
     shown = await driven(report.as_uri(), tmp_path, "report")

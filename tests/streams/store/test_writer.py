@@ -125,7 +125,6 @@ def test_texts_are_their_owners_alone(store: StoreFile) -> None:
 
 @given(st.text(max_size=40))
 def test_any_words_can_be_searched(text: str) -> None:
-    """Every text finds something or nothing, or is refused by name; none is an error of the store."""
     with tempfile.TemporaryDirectory() as folder:
         store, result = StoreFile(Path(folder) / "s"), scored(1, 3)
         words = "the field prompt_version is _private_"
