@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -29,31 +27,28 @@ from tests.streams.store.views.serving import NOW, SCALES, get, label, review
 _KNOWN = Selection(kind="random", probability=0.5, policy="random/1", drawn=40, drawn_at=NOW)
 
 
-def _judged(path: Path, count: int = 80, **common: Any) -> list[Scored]:
+def _judged(store: StoreFile) -> list[Scored]:
     """Store answers to which the judge gives 2 and 4 in turn."""
-    made = [
-        scored(number, 2 + 2 * (number % 2), labels={"app": "a" if number % 4 < 2 else "b"}, **common)
-        for number in range(count)
-    ]
-    StoreFile(path).write(*made)
+    made = [scored(n, 2 + 2 * (n % 2), labels={"app": "a" if n % 4 < 2 else "b"}) for n in range(80)]
+    store.write(*made)
     return made
 
 
-def _found(path: Path) -> JudgedSeries:
-    with StoreFile(path).snapshot() as snapshot:
+def _found(store: StoreFile) -> JudgedSeries:
+    with store.snapshot() as snapshot:
         [found] = calibrations(snapshot, SCALES)
     return found
 
 
-def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
+def test_people_s_mean_and_the_judge_s(store: StoreFile) -> None:
     """Every second pair labelled, one point below the judge: people would give 2, the judge says 3.
 
     The bias is +1 for both apps, the labels of a second reviewer of ten answers are no further answers.
     """
-    made = _judged(tmp_path / "s")
-    label(tmp_path / "s", made[::4] + made[3::4], -1, _KNOWN)
-    label(tmp_path / "s", made[::4][:10], -1, _KNOWN, who="bob")
-    found = _found(tmp_path / "s")
+    made = _judged(store)
+    label(store.path, made[::4] + made[3::4], -1, _KNOWN)
+    label(store.path, made[::4][:10], -1, _KNOWN, who="bob")
+    found = _found(store)
     mean = found.estimate()
     assert mean is not None
     assert (mean.labels, round(mean.mean, 9), mean.judge) == (40, 2, 3)
@@ -67,25 +62,25 @@ def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
     assert "random/1: 0 of 50 labels equal" in "\n".join(found.lines())
 
 
-async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
-    made = _judged(tmp_path / "s")
-    label(tmp_path / "s", made[::2] + made[1::4], -1, _KNOWN)
-    StoreFile(tmp_path / "s").write(result_record(scored(900, 4, metric="near", fingerprint="f2"), 900))
+async def test_the_store_s_worker_exposes_it(store: StoreFile) -> None:
+    made = _judged(store)
+    label(store.path, made[::2] + made[1::4], -1, _KNOWN)
+    store.write(result_record(scored(900, 4, metric="near", fingerprint="f2"), 900))
     async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
-        kept = {"path": tmp_path / "s", "keep_days": 3650}
+        kept = {"path": store.path, "keep_days": 3650}
         kafka = {"bootstrap_servers": broker.bootstrap_servers}
         settings = Settings.model_validate({"kafka": kafka, "store": kept})
         worker = Worker(settings, agents=["store"], registry=CollectorRegistry(), env={})
         add_agents(worker)
-        store = worker.store
-        assert store is not None
-        task = asyncio.create_task(store.run())
-        await until(lambda: bool(store.people), "estimates")
+        agent = worker.store
+        assert agent is not None
+        task = asyncio.create_task(agent.run())
+        await until(lambda: bool(agent.people), "estimates")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     text = expose(worker.metrics.registry, TEXT).decode()
     found = dict(re.findall(r'judgestream_people_(\w+){fingerprint="f1",metric="relevance"} (\S+)', text))
-    estimate = _found(tmp_path / "s").estimate()
+    estimate = _found(store).estimate()
     assert estimate is not None
     assert {name: float(value) for name, value in found.items()} == {
         name: getattr(estimate, name) for name in ("mean", "low", "high", "judge")
@@ -104,49 +99,47 @@ async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
     ids=["few", "incident", "old", "limited"],
 )  # fmt: skip
 def test_no_estimate_without_labels_that_speak_for_all(
-    tmp_path: Path, count: int, selection: Selection, says: str
+    store: StoreFile, count: int, selection: Selection, says: str
 ) -> None:
-    label(tmp_path / "s", _judged(tmp_path / "s")[:count], 0, selection)
-    found = _found(tmp_path / "s")
+    label(store.path, _judged(store)[:count], 0, selection)
+    found = _found(store)
     assert found.estimate() is None
     assert says in (found.refusal() or "")
     assert found.as_json()["people"] is None
 
 
-def test_a_stratum_without_a_label_and_labels_of_the_worst_are_refused(tmp_path: Path) -> None:
-    made = _judged(tmp_path / "s")
-    label(tmp_path / "s", made[::2], 0, _KNOWN)
+def test_a_stratum_without_a_label_and_labels_of_the_worst_are_refused(store: StoreFile) -> None:
+    made = _judged(store)
+    label(store.path, made[::2], 0, _KNOWN)
     said = "the judge gives the labelled answers 2.00 and all 3.00"
-    assert said in (_found(tmp_path / "s").refusal() or "")
-    StoreFile(tmp_path / "s").write(result_record(scored(900, 4, stratum="gold"), 900))
-    assert "no label of answers by the sampling rule gold" in (_found(tmp_path / "s").refusal() or "")
+    assert said in (_found(store).refusal() or "")
+    store.write(result_record(scored(900, 4, stratum="gold"), 900))
+    assert "no label of answers by the sampling rule gold" in (_found(store).refusal() or "")
 
 
-def test_draws_of_a_growing_store_are_joined(tmp_path: Path) -> None:
+def test_draws_of_a_growing_store_are_joined(store: StoreFile) -> None:
     """20 early answers are drawn with 0.5, later 20 of all with 0.25: the early ones could be drawn twice.
 
     An early answer has the weight 1 / 0.5 * 20/40 = 1 of the first draw and 1 / 0.25 * 20/40 = 2
     of the second, a late one 1 / 0.25 * 20/20 = 4.
     """
-    path = tmp_path / "s"
-    made, late = _judged(path), [scored(number, 2, seconds=4000) for number in range(1000, 1080)]
-    StoreFile(path).write(*late)
+    made, late = _judged(store), [scored(number, 2, seconds=4000) for number in range(1000, 1080)]
+    store.write(*late)
     first = _KNOWN.model_copy(update={"drawn": 20, "drawn_at": made[-1].times.judged_at})
     second = _KNOWN.model_copy(update={"drawn": 20, "probability": 0.25, "drawn_at": at(7200)})
-    label(path, made[:20], 0, first)
-    label(path, [*made[40:50], *late[:10]], 0, second)
-    weights = Counter(one.weight for one in _found(path).items)
+    label(store.path, made[:20], 0, first)
+    label(store.path, [*made[40:50], *late[:10]], 0, second)
+    weights = Counter(one.weight for one in _found(store).items)
     assert weights == {1: 20, 2: 10, 4: 10}
 
 
 @pytest.mark.parametrize("kind", ["failed", "error"])
-def test_draws_keep_their_probability(tmp_path: Path, kind: str) -> None:
+def test_draws_keep_their_probability(store: StoreFile, kind: str) -> None:
     """Of 10 failed and 70 passed, 20 drawn: all failed and 10 passed of 70; by error all alike at first."""
-    path = tmp_path / "s"
     made = [scored(number, 1 if number < 10 else 4) for number in range(80)]
-    StoreFile(path).write(*made)
+    store.write(*made)
     scores = {one.result_id: one.score for one in made}
-    with StoreFile(path).snapshot() as snapshot:
+    with store.snapshot() as snapshot:
         tasks = choose(snapshot, Filter(), kind=kind, size=20, start=b"\x40" * 16, scales=SCALES, now=NOW)
     drawn = Counter((scores[task.result_id], round(task.selection.probability or 0, 4)) for task in tasks)
     assert drawn == ({(1, 1.0): 10, (4, 0.1429): 10} if kind == "failed" else drawn)
@@ -155,13 +148,12 @@ def test_draws_keep_their_probability(tmp_path: Path, kind: str) -> None:
     assert kind == "failed" or {p for _, p in drawn} == {0.25}
 
 
-async def test_old_labels_are_asked_again_and_progress_is_shown(tmp_path: Path) -> None:
+async def test_old_labels_are_asked_again_and_progress_is_shown(store: StoreFile) -> None:
     """A queue of 20 has one old label of the person's own; half an interval is reached after some more."""
-    path = tmp_path / "s"
-    made = _judged(path)
-    label(path, made[:40:2], -1, _KNOWN)
-    label(path, made[1:40:2], 0, _KNOWN)
-    with StoreFile(path).snapshot() as snapshot:
+    made = _judged(store)
+    label(store.path, made[:40:2], -1, _KNOWN)
+    label(store.path, made[1:40:2], 0, _KNOWN)
+    with store.snapshot() as snapshot:
         [task] = again(snapshot, "ann", None, 20, Random(1))
         assert task.result_id in {one.result_id for one in made[:40]}
         assert task.selection == Selection(kind="chosen", policy="again/1")
@@ -173,7 +165,7 @@ async def test_old_labels_are_asked_again_and_progress_is_shown(tmp_path: Path) 
             ("relevance", 2): pytest.approx((20 + 105 / 41) / 25),
             ("relevance", 4): pytest.approx(105 / 41 / 25),
         }
-    async with review(path) as (session, url, _):
+    async with review(store.path) as (session, url, _):
         queue = await get(session, url, "/review/api/queue?metric=relevance&size=20&aim=0.2")
     [said] = queue["progress"]
     assert said.startswith("People would give 2.5")
