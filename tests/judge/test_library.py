@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import inspect
 import re
-import subprocess
 import sys
 import threading
 from datetime import UTC, datetime
@@ -32,6 +30,7 @@ from judge.rows import fields_of
 from schemas import Failed, QAEvent, Scored, Unscored
 from tests.judge.scripted import ScriptedChat
 from tests.places import ROOT, blocks
+from tests.toolbox import ended, run
 
 pytestmark = pytest.mark.usefixtures("no_endpoint")
 
@@ -49,17 +48,10 @@ def _example(page: str) -> str:
     return found
 
 
-async def _run(code: str, **names: Any) -> dict[str, Any]:
-    compiled = compile(code, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    scope: dict[str, Any] = dict(names)
-    coroutine = eval(compiled, scope)  # noqa: S307 - the project's own example
-    assert inspect.iscoroutine(coroutine)
-    await coroutine
-    return scope
-
-
 async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    scope = await _run(_example("docs/library.md"))
+    code = compile(_example("docs/library.md"), "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    scope: dict[str, Any] = {}
+    await eval(code, scope)  # noqa: S307 - the project's own example
     assert isinstance(scope["result"], Scored)
     assert scope["result"].judge is not None
     assert scope["result"].judge.model_answered == OFFLINE_MODEL
@@ -67,15 +59,9 @@ async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_example_of_the_readme_is_a_program() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _example("README.md")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = ended(sys.executable, "-W", "error", "-c", _example("README.md"))
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("(5, ['Fact: ")
-    assert done.stderr == ""
 
 
 async def test_each_kind_of_metric_is_taken(tmp_path: Path) -> None:
@@ -128,7 +114,7 @@ def test_importing_the_package_is_light() -> None:
         "heavy = {'openai', 'faust', 'aiokafka', 'prometheus_client', 'aiohttp'} & set(sys.modules); "
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(sys.executable, "-c", code)
 
 
 async def test_fields_that_are_no_events() -> None:
@@ -223,15 +209,7 @@ async def test_a_result_is_shown_in_a_line() -> None:
 
 
 def test_the_example_program_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.library"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        cwd=ROOT,
-    )
-    first, second, third = done.stdout.splitlines()
+    first, second, third = run(sys.executable, "-m", "examples.library", cwd=ROOT).splitlines()
     assert first == second
     assert first.startswith("scored 5 ['Fact: 2 of 2")
     assert third.startswith("scored ")
@@ -250,14 +228,7 @@ def test_a_package_of_the_same_name_is_refused_with_both_places(
 ) -> None:
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("")
-    done = subprocess.run(
-        [sys.executable, "-c", f"import {importing}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    error = done.stderr.splitlines()[-1]
+    error = ended(sys.executable, "-c", f"import {importing}", cwd=tmp_path).stderr.splitlines()[-1]
     assert error.startswith(
         f"ImportError: judgestream's package `{name}` is in {ROOT}, but Python found {tmp_path}/"
     )
