@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from judge.chat import ChatRequest
 from judge.errors import EventError, JudgeConfigurationError
-from judge.evaluate import guard, limited
+from judge.evaluate import guard
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import Inputs, Metric, Outcome
@@ -106,7 +105,6 @@ def test_a_question_or_answer_that_is_too_long_is_cut_when_the_task_is_made() ->
 NEEDS_ENGINE = pytest.mark.skipif(
     importlib.util.find_spec("presidio_analyzer") is None, reason="the extra presidio is not installed"
 )
-MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -139,26 +137,3 @@ def test_names_are_replaced_as_they_are_written(model: str) -> None:
 def test_a_model_that_is_missing_is_not_downloaded() -> None:
     with pytest.raises(JudgeConfigurationError, match="needs the language model no_such_model, which is not"):
         guard.load_names("no_such_model")
-
-
-def _hold(size: int) -> int:
-    return len(bytearray(size))
-
-
-_held: list[bytes] = []
-
-
-def _load() -> None:
-    _held.append(bytes(240 * MIB))
-
-
-async def test_memory_of_a_loaded_model_is_not_counted() -> None:
-    child = limited.Child("test", limited.MEMORY_BYTES, first=_load, counts_first=False)
-    try:
-        first = await child.call(20, os.getpid)
-        assert await child.call(20, _hold, 20 * MIB) == 20 * MIB
-        assert await child.call(20, os.getpid) == first
-        with pytest.raises(EventError, match="more than 160 MiB"):
-            await child.call(20, _hold, 2 * limited.MEMORY_BYTES)
-    finally:
-        child.close()

@@ -27,10 +27,6 @@ LONG = READ_AT_ONCE + 1
 MIB = 1024 * 1024
 
 
-def _pid() -> int:
-    return os.getpid()
-
-
 def _hold(size: int) -> int:
     return len(bytearray(size))
 
@@ -53,8 +49,8 @@ def _broken() -> None:
 
 
 async def test_short_texts_are_read_at_once_and_long_ones_by_a_child() -> None:
-    assert await limited.run_limited(READ_AT_ONCE, 1, _pid) == os.getpid()
-    assert await limited.run_limited(LONG, 20, _pid) != os.getpid()
+    assert await limited.run_limited(READ_AT_ONCE, 1, os.getpid) == os.getpid()
+    assert await limited.run_limited(LONG, 20, os.getpid) != os.getpid()
 
 
 async def test_errors_of_a_function_are_returned() -> None:
@@ -65,11 +61,11 @@ async def test_errors_of_a_function_are_returned() -> None:
 
 
 async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() -> None:
-    before = await limited.run_limited(LONG, 20, _pid)
+    before = await limited.run_limited(LONG, 20, os.getpid)
     with pytest.raises(EventError, match=r"longer than 0\.2 s") as caught:
         await limited.run_limited(LONG, 0.2, _never_ends)
     assert caught.value.error_type == "verification_timeout"
-    after = await limited.run_limited(LONG, 20, _pid)
+    after = await limited.run_limited(LONG, 20, os.getpid)
     assert after != before
 
 
@@ -77,10 +73,29 @@ async def test_a_call_that_is_still_being_sent_is_ended() -> None:
     """A child that does not read is killed at the time limit, while a thread still writes to it."""
     child = limited.Child("stopped", limited.MEMORY_BYTES)
     try:
-        os.kill(await child.call(60, _pid), signal.SIGSTOP)
+        os.kill(await child.call(60, os.getpid), signal.SIGSTOP)
         with pytest.raises(limited.LateError, match=r"longer than 0\.2 s"):
             await child.call(0.2, len, bytes(8 * MIB))
         assert await child.call(60, len, bytes(8 * MIB)) == 8 * MIB
+    finally:
+        child.close()
+
+
+_held: list[bytes] = []
+
+
+def _load() -> None:
+    _held.append(bytes(240 * MIB))
+
+
+async def test_memory_of_a_loaded_model_is_not_counted() -> None:
+    child = limited.Child("test", limited.MEMORY_BYTES, first=_load, counts_first=False)
+    try:
+        first = await child.call(20, os.getpid)
+        assert await child.call(20, _hold, 20 * MIB) == 20 * MIB
+        assert await child.call(20, os.getpid) == first
+        with pytest.raises(EventError, match="more than 160 MiB"):
+            await child.call(20, _hold, 2 * limited.MEMORY_BYTES)
     finally:
         child.close()
 
@@ -98,7 +113,7 @@ async def test_an_ordinary_text_does_not_wait_behind_hostile_ones() -> None:
     """Three texts that do not end leave the quick child after a second each; an ordinary one is next."""
     hostile = [asyncio.create_task(limited.run_limited(LONG, 60, _never_ends)) for _ in range(3)]
     await asyncio.sleep(0)
-    assert await limited.run_limited(LONG, 60, _pid) != os.getpid()
+    assert await limited.run_limited(LONG, 60, os.getpid) != os.getpid()
     assert not any(task.done() for task in hostile)
     for name in ("quick", "slow"):
         limited._shared(name).close()

@@ -42,6 +42,7 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
     labels = read_scale(["polite", "curt"], (0, 1))
     async with stack() as judging:
         words = await judging.judge(metric("words", wide)).judge(task("words"))
+        decimal = await judging.judge(metric("decimal", wide)).judge(task("decimal"))
         polite = await judging.judge(metric("polite", labels)).judge(task("polite"))
         judge = judging.judge(metric("process", wide))
         pids = [await judge.judge(task("process")) for _ in range(2)]
@@ -49,6 +50,8 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
         nothing = await judging.judge(metric("nothing", wide)).judge(task("nothing"))
     assert isinstance(words, Scored)
     assert (words.value, words.judge, words.cost_usd, words.evaluator.model) == (3.0, None, 0.0, "code")
+    assert isinstance(decimal, Scored)
+    assert decimal.value == 0.25
     assert isinstance(polite, Scored)
     assert (polite.value, polite.score) == ("polite", 1)
     assert polite.verdict["justification"] == "event-1 from shop"

@@ -74,6 +74,3 @@ def speechless(event: QAEvent) -> float:
 
 def decimal(event: QAEvent) -> Decimal:
     return Decimal("0.25")
-
-
-table = {"words": words}

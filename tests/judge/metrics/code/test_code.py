@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from judge.errors import JudgeConfigurationError
-from judge.metric import Inputs, ScoredOutcome
+from judge.metric import Inputs
 from judge.metrics.base import Scale
 from judge.metrics.code import CodeMetric, FunctionMetric
 from schemas import QAEvent
-from tests.judge.tasks import make_task
 
 
 def regex(pattern: str) -> CodeMetric:
@@ -85,12 +84,3 @@ def test_a_name_is_found_however_a_module_defines_it(
     (tmp_path / f"{name}.py").write_text(code, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     assert FunctionMetric("x", f"{name}:f", UNIT).scoring_version
-
-
-@pytest.mark.parametrize(("name", "value"), [("words", 3.0), ("decimal", 0.25)])
-def test_a_function_is_found_within_its_module(name: str, value: float) -> None:
-    found = FunctionMetric("x", f"{HERE}:{name}", Scale((0, 9), "number")).prepare(
-        make_task("x", answer="one two three")
-    )
-    assert isinstance(found, ScoredOutcome)
-    assert found.value == value
