@@ -8,7 +8,7 @@ from typing import Any
 
 from judge.metric import Metric, Outcome, build_task
 from judge.metrics.packs.metric import PackMetric
-from judge.metrics.packs.pack import parse_pack
+from judge.metrics.packs.pack import PromptPack, parse_pack
 from schemas import JudgeTask, QAEvent, Sampling, Source
 
 _AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -71,9 +71,12 @@ def task_for(
     )
 
 
+def yaml_pack(text: str) -> PromptPack:
+    return parse_pack(text.encode(), dialect="yaml", origin="p")
+
+
 def pack_metric(text: str = "{answer}", *, name: str = "tone", high: int = 5) -> PackMetric:
-    raw = f'[{{role: user, content: "{text}"}}]'.encode()
-    return PackMetric(name, parse_pack(raw, dialect="yaml", origin="p"), score_range=(1, high))
+    return PackMetric(name, yaml_pack(f'[{{role: user, content: "{text}"}}]'), score_range=(1, high))
 
 
 TONE = pack_metric()

@@ -17,12 +17,10 @@ from judge.endpoints.pool import EndpointPool
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.cache import MemoryCache
 from judge.metrics.coverage import Coverage
-from judge.metrics.packs.metric import PackMetric
-from judge.metrics.packs.pack import parse_pack
 from schemas import Unscored
 from tests.judge.endpoints.servers import HANG, Server, judge_all, judging, kind_of, now, pooled, until
 from tests.judge.scripted import ScriptedChat
-from tests.judge.tasks import TONE, make_task
+from tests.judge.tasks import TONE, make_task, pack_metric
 from tests.judge.virtual_time import virtually
 
 
@@ -92,9 +90,8 @@ async def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged()
 async def test_a_metric_that_cannot_be_judged_takes_no_endpoint_down() -> None:
     refusal = EventError("rejected_request", "answered 400")
     server = Server(lambda _, text: refusal if text.startswith("curt:") else 0.1)
-    pack = parse_pack(b'[{role: user, content: "curt: {answer}"}]', dialect="yaml", origin="p")
     async with EndpointPool([EndpointOptions(server)], clock=now) as pool:
-        tone, curt = pool.judge(TONE), pool.judge(PackMetric("curt", pack, score_range=(1, 5)))
+        tone, curt = pool.judge(TONE), pool.judge(pack_metric("curt: {answer}", name="curt"))
         failed = [asyncio.create_task(curt.judge(make_task("curt", answer=str(one)))) for one in range(20)]
         scored = [asyncio.create_task(tone.judge(make_task("tone", answer=str(one)))) for one in range(20)]
         assert {one.status for one in await asyncio.gather(*failed)} == {"failed"}

@@ -24,7 +24,7 @@ from judge.metrics.registry import build_metric, metric_class, metric_names
 from judge.metrics.relevance import Relevance
 from schemas import CoverageVerdict, JudgeTask, RelevanceVerdict
 from tests.judge.replies import coverage_reply, listed_item, relevance_reply
-from tests.judge.tasks import make_task, task_for
+from tests.judge.tasks import TONE, make_task, task_for, yaml_pack
 
 LIBRARY = [name for name in metric_names() if metric_class(name) is LibraryMetric]
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
@@ -220,26 +220,21 @@ def test_a_library_metric_is_built_by_name(name: str) -> None:
         build_metric(name, score_range=(0, 99))
 
 
-PACK = parse_pack(
-    b'{score_range: [1, 3], messages: [{role: user, content: "{answer}"}]}', dialect="yaml", origin="p"
-)
-OPEN_PACK = parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p")
-BOOLEAN_PACK = parse_pack(
-    b'{result: boolean, messages: [{role: user, content: "{answer}"}]}', dialect="yaml", origin="p"
-)
+PACK = yaml_pack('{score_range: [1, 3], messages: [{role: user, content: "{answer}"}]}')
+BOOLEAN_PACK = yaml_pack('{result: boolean, messages: [{role: user, content: "{answer}"}]}')
 
 
 def test_a_pack_makes_a_metric() -> None:
     assert build_metric("tone", pack=PACK).score_range == (1, 3)
     assert build_metric("tone", pack=PACK, score_range=(0, 9)).score_range == (0, 9)
-    assert build_metric("tone", pack=OPEN_PACK, score_range=(0, 9)).name == "tone"
+    assert build_metric("tone", pack=TONE.pack, score_range=(0, 9)).name == "tone"
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"name": "mood"}, r"not installed \(there are coverage, relevance, .*\) and has no prompt_pack"),
-        ({"name": "tone", "pack": OPEN_PACK}, "needs a score_range"),
+        ({"name": "tone", "pack": TONE.pack}, "needs a score_range"),
         ({"name": "tone", "pack": PACK, "score_range": (5, 1)}, "lower to a higher"),
         ({"name": "coverage", "score_range": (1, 5)}, r"is \[0, 5\] by definition"),
         ({"name": "coverage", "pack": BOOLEAN_PACK}, "result"),

@@ -19,19 +19,14 @@ from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import Metric
 from judge.metrics.coverage import COVERAGE_SCHEMA, Coverage
 from judge.metrics.packs.metric import PackMetric
-from judge.metrics.packs.pack import parse_pack
 from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
 from judge.text.redaction import KINDS, Redactor
 from schemas import RESULT, Failed, Scored
 from tests.judge.attacks.corpus import ATTACKS
 from tests.judge.scripted import ScriptedChat
-from tests.judge.tasks import task_for
+from tests.judge.tasks import task_for, yaml_pack
 
-PACK = parse_pack(
-    b"messages:\n- {role: user, content: '{question} {answer} {reference} {context}'}\n",
-    dialect="yaml",
-    origin="p",
-)
+PACK = yaml_pack("messages:\n- {role: user, content: '{question} {answer} {reference} {context}'}\n")
 METRICS: Mapping[str, Metric] = {
     "coverage": Coverage(),
     "coverage pack": Coverage(pack=PACK),

@@ -17,12 +17,11 @@ from judge.evaluate.evaluator import Evaluator
 from judge.metric import Metric
 from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
-from judge.metrics.packs.pack import parse_pack
 from judge.metrics.relevance import Relevance
 from judge.metrics.replies import extract_verdict
-from schemas import Failed, Scored, Unscored
+from schemas import Failed, Result, Scored
 from tests.judge.scripted import ScriptedChat
-from tests.judge.tasks import task_for
+from tests.judge.tasks import TONE, task_for
 
 JSON = st.recursive(
     st.none()
@@ -68,7 +67,6 @@ def test_json_within_prose_is_read_back(extra: Any, before: str, after: str) -> 
     assert extract_verdict(text) == verdict
 
 
-PACK = parse_pack(b"messages:\n- {role: user, content: 'Rate {answer}'}\n", dialect="yaml", origin="p")
 LINES = [
     "Fact: 2 of 2 facts correctly matched.",
     "Conclusion: 0 of 0 conclusions correctly matched.",
@@ -77,11 +75,11 @@ LINES = [
     "Score: 5",
 ]
 METRICS: Mapping[str, Metric] = {
-    "own": PackMetric("own", PACK, score_range=(0, 10)),
-    "coverage": Coverage(pack=PACK),
-    "relevance": Relevance(pack=PACK),
+    "own": PackMetric("own", TONE.pack, score_range=(0, 10)),
+    "coverage": Coverage(pack=TONE.pack),
+    "relevance": Relevance(pack=TONE.pack),
 }
-TEXTS = {
+TEXTS: dict[str, Any] = {
     "question": "Where is the tower, and how tall is it?",
     "answer": "The tower is in Paris. [Page 1]\nThe tower is 330 metres tall. [Page 1]",
     "reference": "The tower is in Paris. The tower is 330 metres tall.",
@@ -100,24 +98,22 @@ KINDS: Mapping[str, tuple[str, int | None]] = {
 """Each with the score that it states; None: none can be read."""
 
 
+def judged(name: str, chat: ScriptedChat) -> Result:
+    metric = METRICS[name]
+    return asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS)))
+
+
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_malformed_reply_gives_no_wrong_score(kind: str, name: str) -> None:
-    metric = METRICS[name]
     reply, meant = KINDS[kind]
-    result = asyncio.run(Evaluator(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
+    result = judged(name, ScriptedChat(lambda _: reply))
     if meant is None:
         assert isinstance(result, Failed), result
         assert result.error_type == "invalid_verdict"
     else:
         assert isinstance(result, Scored), result
         assert result.score == result.verdict["score"] == meant
-
-
-def _coverage(*replies: str) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
-    chat = ScriptedChat(replies)
-    metric = METRICS["coverage"]
-    return asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS))), chat  # type: ignore[arg-type]  # texts as named
 
 
 @pytest.mark.parametrize(
@@ -132,11 +128,10 @@ def _coverage(*replies: str) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
 def test_counts_that_contradict_the_score_are_sent_back_once(
     second: str, score: int, kinds: list[str]
 ) -> None:
-    result, chat = _coverage(verdict(3), second)
+    chat = ScriptedChat([verdict(3), second])
+    result = judged("coverage", chat)
     assert isinstance(result, Scored)
     assert (result.score, [one.kind for one in result.corrections]) == (score, kinds)
     assert len(chat.requests) == 2
-    assert (
-        "the score is 3, but the counts of the rationale give 5, rounded 5"
-        in chat.requests[1].messages[-1].content
-    )
+    told = chat.requests[1].messages[-1].content
+    assert "the score is 3, but the counts of the rationale give 5, rounded 5" in told

@@ -13,11 +13,10 @@ from judge.errors import EventError
 from judge.evaluate.cache import cache_key
 from judge.evaluate.guard import GuardedMetric, TextLimits, neutral_task
 from judge.metric import Metric, build_task, reading_size
-from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from judge.text.redaction import Redactor
 from schemas import QAEvent, Sampling, Source, result_id
-from tests.judge.tasks import OCCURRED, task_for
+from tests.judge.tasks import OCCURRED, task_for, yaml_pack
 
 MESSAGES = [{"role": "system", "content": "Answer in French."}, {"role": "user", "content": "Where is it?"}]
 CALLS = [{"name": "search", "arguments": '{"q": "tower"}', "result": "Paris"}]
@@ -35,7 +34,7 @@ SHOWN = ("messages", "tool_calls", "other_answer", "fields.policy", "labels.app"
 def metric_showing(*names: str) -> Metric:
     content = "\n".join(f"{name}: {{{name}}}" for name in ("answer", *names))
     text = yaml.safe_dump({"score_range": [1, 5], "messages": [{"role": "user", "content": content}]})
-    return build_metric("own", pack=parse_pack(text.encode(), dialect="yaml", origin="p"))
+    return build_metric("own", pack=yaml_pack(text))
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -15,7 +15,7 @@ from judge.metric import Inputs
 from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
 from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack
 from judge.metrics.registry import build_metric
-from tests.judge.tasks import task_for
+from tests.judge.tasks import task_for, yaml_pack
 from tests.places import blocks
 
 INPUTS = Inputs("why?", "because", "reason", {"Page-1": "one", "Page-2": "two"})
@@ -23,10 +23,6 @@ INPUTS = Inputs("why?", "because", "reason", {"Page-1": "one", "Page-2": "two"})
 
 def markdown(text: str) -> PromptPack:
     return parse_pack(text.encode(), dialect="markdown", origin="pack.md")
-
-
-def yaml_pack(text: str) -> PromptPack:
-    return parse_pack(text.encode(), dialect="yaml", origin="pack.yaml")
 
 
 def test_the_same_prompts_have_the_same_hash_in_both_dialects() -> None:
@@ -93,8 +89,7 @@ def _manual(dialect: str, example: str | None = None) -> PromptPack:
 
 def _pack(examples: Any, *, user: str = "Q: {question} A: {answer}", **options: Any) -> PromptPack:
     messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": user}]
-    raw = yaml.safe_dump({"messages": messages, "examples": examples, **options})
-    return parse_pack(raw.encode(), dialect="yaml", origin="p.yaml")
+    return yaml_pack(yaml.safe_dump({"messages": messages, "examples": examples, **options}))
 
 
 def test_a_verdict_has_a_bounded_size() -> None:
