@@ -6,10 +6,9 @@ import asyncio
 import functools
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec
 
 P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class _Jumping(selectors.DefaultSelector):
@@ -33,19 +32,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
 
-def run_virtually(coroutine: Coroutine[Any, Any, T]) -> T:
-    loop = VirtualLoop()
-    try:
-        return loop.run_until_complete(coroutine)
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
-
-
 def virtually(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        run_virtually(test(*args, **kwargs))
+        loop = VirtualLoop()
+        try:
+            loop.run_until_complete(test(*args, **kwargs))
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
 
     return run

@@ -103,14 +103,11 @@ def test_resets_within_tls_handshakes_harm_no_other_connection() -> None:
         assert uvloop.run(scenario(port)) == {"unavailable"}
 
 
-def _reply(body: bytes) -> bytes:
+def _reply(answer: str) -> bytes:
+    why = "It fits the question that was asked."
+    body = completion(json.dumps({"answer_span": answer, "justification": why, "score": 5}))
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
-
-
-def _verdict(answer: str) -> bytes:
-    why = "It fits the question that was asked."
-    return completion(json.dumps({"answer_span": answer, "justification": why, "score": 5}))
 
 
 @asynccontextmanager
@@ -146,27 +143,25 @@ async def test_a_late_second_reply_is_no_other_events(when: str) -> None:
 
     def respond(number: int, writer: asyncio.StreamWriter, name: str) -> None:
         if number == 2 and when == "within the next call":
-            writer.write(_reply(_verdict(ANSWERS["first"])))
-        writer.write(_reply(_verdict(ANSWERS[name])))
+            writer.write(_reply(ANSWERS["first"]))
+        writer.write(_reply(ANSWERS[name]))
         if number == 1 and when == "while idle":
             late.append(writer)
 
     async with repeating(respond) as (url, asked):
         chat = OpenAIChat(endpoint="e", model="m", base_url=url, timeout_seconds=5)
-        metric = build_metric("answer_relevance")
-        pool = EndpointPool([EndpointOptions(chat)])
-        judge = pool.judge(metric)
-        for answer in ANSWERS.values():
-            result = await judge.judge(make_task("answer_relevance", question="How long?", answer=answer))
-            assert isinstance(result, Scored)
-            assert answer in str(result.evidence)
-            assert not result.corrections
-            for writer in late:
-                writer.write(_reply(_verdict(ANSWERS["first"])))
-                late.clear()
-            for _ in range(20):  # until the client has read it
-                await asyncio.sleep(0)
-        await pool.close()
+        async with EndpointPool([EndpointOptions(chat)]) as pool:
+            judge = pool.judge(build_metric("answer_relevance"))
+            for answer in ANSWERS.values():
+                result = await judge.judge(make_task("answer_relevance", question="How long?", answer=answer))
+                assert isinstance(result, Scored)
+                assert answer in str(result.evidence)
+                assert not result.corrections
+                for writer in late:
+                    writer.write(_reply(ANSWERS["first"]))
+                    late.clear()
+                for _ in range(20):  # until the client has read it
+                    await asyncio.sleep(0)
     assert asked[0] == 1
     assert asked[-1] == 2
 
@@ -216,15 +211,10 @@ def test_waits_of_less_than_a_millisecond_end() -> None:
 
     async def judge_all() -> list[str]:
         chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
-        endpoint = EndpointOptions(chat, requests_per_minute=120_000)
-        pool = EndpointPool([endpoint])
-        judge = pool.judge(TONE)
         tasks = [make_task("tone", answer=f"Answer {number}.") for number in range(WAITS)]
-        try:
+        async with EndpointPool([EndpointOptions(chat, requests_per_minute=120_000)]) as pool:
+            judge = pool.judge(TONE)
             async with asyncio.timeout(DEADLINE_SECONDS):
-                results = await asyncio.gather(*(judge.judge(task) for task in tasks))
-        finally:
-            await pool.close()
-        return [result.status for result in results]
+                return [one.status for one in await asyncio.gather(*map(judge.judge, tasks))]
 
     assert uvloop.run(judge_all()) == ["scored"] * WAITS
