@@ -16,7 +16,9 @@ from tests.generate.dashboards.traffic import JOB, MINUTES, PLAIN_JOB, input_ser
 from tests.rules.rule_files import FILES, rules
 from tests.toolbox import node_modules, python_with, run, tool
 
-_FILES = sorted(FOLDER.glob("*.json"))
+_DOCUMENTS: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))
+}
 _BUILT_IN = {"__interval", "__rate_interval", "__range"}
 _TIMES = dict.fromkeys(_BUILT_IN, "4m")
 _WINDOWS = ("5m", "1h", "1d")
@@ -36,7 +38,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"[a-zA-Z_][\w:]*judgestream[\w:]*|judgestream_\w+|\b\w+(?=\{)")
 _SELECTOR = re.compile(r"([\w:]+)\{([^}]*)\}")
 
-each_dashboard = pytest.mark.parametrize("path", _FILES, ids=lambda path: path.stem)
+each_dashboard = pytest.mark.parametrize("document", _DOCUMENTS.values(), ids=_DOCUMENTS)
 
 
 # A rough parser of expressions, sufficient for those of this project.
@@ -53,11 +55,6 @@ def plain(text: str, values: Mapping[str, str]) -> str:
     for name in sorted(values, key=len, reverse=True):
         text = re.sub(rf"\$\{{{re.escape(name)}\}}|\${re.escape(name)}\b", values[name], text)
     return text
-
-
-def _load(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return document
 
 
 def _panels(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -84,16 +81,13 @@ def _base(name: str) -> str:
 
 
 def test_uids_stay_as_bookmarks_know_them() -> None:
-    assert {_load(path)["uid"] for path in _FILES} == {
-        "judgestream-quality",
-        "judgestream-pipeline",
-        "judgestream-judge",
-    }
+    uids = {document["uid"] for document in _DOCUMENTS.values()}
+    assert uids == {"judgestream-quality", "judgestream-pipeline", "judgestream-judge"}
 
 
 @each_dashboard
-def test_every_panel_explains_itself(path: Path) -> None:
-    for panel in _panels(_load(path)):
+def test_every_panel_explains_itself(document: dict[str, Any]) -> None:
+    for panel in _panels(document):
         defaults = panel["fieldConfig"]["defaults"]
         assert panel["title"]
         assert len(panel["description"]) >= 50, panel["title"]
@@ -105,8 +99,7 @@ def test_every_panel_explains_itself(path: Path) -> None:
 
 
 @each_dashboard
-def test_panels_fill_the_grid_without_overlap(path: Path) -> None:
-    document = _load(path)
+def test_panels_fill_the_grid_without_overlap(document: dict[str, Any]) -> None:
     ids = [panel["id"] for panel in document["panels"]]
     assert len(set(ids)) == len(ids)
     taken: set[tuple[int, int]] = set()
@@ -119,8 +112,7 @@ def test_panels_fill_the_grid_without_overlap(path: Path) -> None:
 
 
 @each_dashboard
-def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
-    document = _load(path)
+def test_only_variables_that_exist_are_used_and_all_are(document: dict[str, Any]) -> None:
     declared = {one["name"] for one in document["templating"]["list"]}
     used = set(re.findall(r"\$\{?([a-z_]\w*)", json.dumps(document)))
     used -= {name for name in used if name.startswith("__")} & (_BUILT_IN | {"__all", "__auto"})
@@ -129,9 +121,9 @@ def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
 
 
 @each_dashboard
-def test_expressions_use_existing_series_and_their_labels(path: Path) -> None:
+def test_expressions_use_existing_series_and_their_labels(document: dict[str, Any]) -> None:
     recorded = {rule["record"] for rule in rules(FILES / "rules.yaml")}
-    for expr in _ready(_load(path)):
+    for expr in _ready(document):
         found = {_base(name) for name in names(expr)} - {"label_values"}
         assert found, expr
         assert found <= _SPECS.keys() | recorded | _OF_PROMETHEUS.keys(), expr
@@ -143,9 +135,9 @@ def test_expressions_use_existing_series_and_their_labels(path: Path) -> None:
 
 
 @each_dashboard
-def test_scores_of_two_evaluators_never_share_a_line(path: Path) -> None:
+def test_scores_of_two_evaluators_never_share_a_line(document: dict[str, Any]) -> None:
     """Sums of scores come from the recording rules and keep the evaluator in every sum and legend."""
-    for panel in _panels(_load(path)):
+    for panel in _panels(document):
         for target in panel["targets"]:
             expr = plain(target["expr"], {"window": "1h"})
             about = {name for name in names(expr) if "judgestream_score" in name}
@@ -157,8 +149,7 @@ def test_scores_of_two_evaluators_never_share_a_line(path: Path) -> None:
 
 
 @each_dashboard
-def test_every_query_has_the_chosen_data_source(path: Path) -> None:
-    document = _load(path)
+def test_every_query_has_the_chosen_data_source(document: dict[str, Any]) -> None:
     for panel in _panels(document):
         for holder in (panel, *panel["targets"]):
             assert holder["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
@@ -166,9 +157,8 @@ def test_every_query_has_the_chosen_data_source(path: Path) -> None:
 
 
 @each_dashboard
-def test_links_lead_somewhere(path: Path) -> None:
-    document = _load(path)
-    uids = {_load(other)["uid"] for other in _FILES} - {document["uid"]}
+def test_links_lead_somewhere(document: dict[str, Any]) -> None:
+    uids = {other["uid"] for other in _DOCUMENTS.values()} - {document["uid"]}
     urls = [link["url"] for link in document["links"]]
     assert {url for url in urls if url.startswith("/d/")} == {f"/d/{uid}" for uid in uids}
     anchors = {f"${{runbooks}}#{rule['alert'].lower()}" for rule in rules(FILES / "alerts.yaml")}
@@ -183,7 +173,7 @@ def test_every_alert_has_a_panel() -> None:
 
 
 def test_every_metric_of_the_catalogue_is_used() -> None:
-    exprs = [expr for path in _FILES for expr in _ready(_load(path))]
+    exprs = [expr for document in _DOCUMENTS.values() for expr in _ready(document)]
     exprs += [rule["expr"] for file in ("rules.yaml", "alerts.yaml") for rule in rules(FILES / file)]
     used = {_base(name) for expr in exprs for name in names(expr)}
     assert _SPECS.keys() - used == _UNUSED.keys()
@@ -214,7 +204,7 @@ _NEED_MORE = {
 def _plain_expressions() -> set[str]:
     return {
         plain(expr, {**values, "window": window})
-        for title, expr in (query for path in _FILES for query in _queries(_load(path)))
+        for title, expr in (query for document in _DOCUMENTS.values() for query in _queries(document))
         for values in (_ALL, _CHOSEN, _NO_LABELS)
         if values is not _NO_LABELS or title not in _NEED_MORE
         for window in _WINDOWS
@@ -265,22 +255,21 @@ def test_the_comparison_reports_lost_fields() -> None:
 
 
 @pytest.mark.tools
-@each_dashboard
-def test_grafanas_model_knows_every_field(path: Path) -> None:
+@pytest.mark.parametrize("name", _DOCUMENTS)
+def test_grafanas_model_knows_every_field(name: str) -> None:
     python = python_with("grafana_foundation_sdk")
-    run(python, Path(__file__).parent / "roundtrip.py", path)
+    run(python, Path(__file__).parent / "roundtrip.py", FOLDER / f"{name}.json")
 
 
 @pytest.mark.tools
 @pytest.mark.parametrize("version", ["grafana-schema-oldest", "grafana-schema-newest"])
 @each_dashboard
-def test_grafanas_types_take_every_value(path: Path, version: str, tmp_path: Path) -> None:
+def test_grafanas_types_take_every_value(document: dict[str, Any], version: str, tmp_path: Path) -> None:
     """The types of Grafana 11.0 and 13 accept the dashboard and each panel's options and fields."""
     modules = node_modules(_TYPES / "package.json")
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "tsconfig.json").write_text(json.dumps(_settings(version)), encoding="utf-8")
-    text = _program(json.loads(path.read_text(encoding="utf-8")), modules / version)
-    (tmp_path / "check.ts").write_text(text, encoding="utf-8")
+    (tmp_path / "check.ts").write_text(_program(document, modules / version), encoding="utf-8")
     run("node", modules / "typescript" / "bin" / "tsc", "-p", tmp_path, cwd=tmp_path)
 
 
