@@ -21,42 +21,36 @@ def _yaml(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-Services = dict[str, dict[str, Any]]
+SERVICES: dict[str, dict[str, Any]] = _yaml(_COMPOSE)["services"]
 
 
-@pytest.fixture(scope="module")
-def services() -> Services:
-    found: dict[str, dict[str, Any]] = _yaml(_COMPOSE)["services"]
-    return found
-
-
-def test_every_service_says_whether_it_is_well(services: Services) -> None:
-    without = {name for name, service in services.items() if service.get("healthcheck", {}).get("disable")}
+def test_every_service_says_whether_it_is_well() -> None:
+    without = {name for name, service in SERVICES.items() if service.get("healthcheck", {}).get("disable")}
     assert without == {"pod", "replay"}
-    assert {name for name, service in services.items() if "healthcheck" not in service} == {"worker"}
+    assert {name for name, service in SERVICES.items() if "healthcheck" not in service} == {"worker"}
 
 
-def test_images_are_pinned_ports_on_loopback_and_secrets_from_the_environment(services: Services) -> None:
-    for name, service in services.items():
+def test_images_are_pinned_ports_on_loopback_and_secrets_from_the_environment() -> None:
+    for name, service in SERVICES.items():
         assert "build" in service or re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
         environment = service.get("environment", {})
         secrets = [key for key in environment if re.search(r"KEY|PASSWORD|TOKEN|SECRET", key)]
         assert all(str(environment[key]).startswith("${") for key in secrets), name
-    assert any("ports" in service for service in services.values())
+    assert any("ports" in service for service in SERVICES.values())
 
 
-def test_every_mounted_file_exists(services: Services) -> None:
-    mounts = [volume.split(":") for service in services.values() for volume in service.get("volumes", ())]
+def test_every_mounted_file_exists() -> None:
+    mounts = [volume.split(":") for service in SERVICES.values() for volume in service.get("volumes", ())]
     sources = [parts[0] for parts in mounts if parts[0].startswith("./")]
     assert sources
     assert [source for source in sources if not (ROOT / source).exists()] == []
     assert all(parts[-1] == "ro" for parts in mounts if parts[0].startswith("./"))
 
 
-def test_the_settings_name_the_other_services(services: Services) -> None:
+def test_the_settings_name_the_other_services() -> None:
     settings = load_settings(_FOLDER / "judgestream.yaml", {})
-    listeners = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    listeners = SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert f"INSIDE://{settings.kafka.bootstrap_servers}" in listeners.split(",")
     assert settings.topics.create
     (job,) = (
@@ -65,21 +59,21 @@ def test_the_settings_name_the_other_services(services: Services) -> None:
     assert job["static_configs"] == [{"targets": [f"worker:{settings.telemetry.port}"]}]
 
 
-def test_without_any_variable_the_offline_judge_judges(services: Services) -> None:
-    environment = services["worker"]["environment"]
+def test_without_any_variable_the_offline_judge_judges() -> None:
+    environment = SERVICES["worker"]["environment"]
     defaults = {name: re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value) for name, value in environment.items()}
     (endpoint,) = default_endpoints({**defaults, "OPENAI_API_KEY": "a key that lies around"})
-    port = services["offline-judge"]["command"][-1]
+    port = SERVICES["offline-judge"]["command"][-1]
     assert endpoint.base_url == f"http://127.0.0.1:{port}/v1"
     assert endpoint.model == "offline-rules-1"
-    assert services["offline-judge"]["network_mode"] == services["worker"]["network_mode"]
+    assert SERVICES["offline-judge"]["network_mode"] == SERVICES["worker"]["network_mode"]
 
 
-def test_the_home_dashboard_and_the_data_source_exist(services: Services) -> None:
-    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+def test_the_home_dashboard_and_the_data_source_exist() -> None:
+    home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     (provider,) = _yaml(_FOLDER / "grafana" / "dashboards" / "judgestream.yaml")["providers"]
     folder = provider["options"]["path"]
-    assert f"./helm/files/dashboards:{folder}:ro" in services["grafana"]["volumes"]
+    assert f"./helm/files/dashboards:{folder}:ro" in SERVICES["grafana"]["volumes"]
     assert (ROOT / "helm" / "files" / "dashboards" / Path(home).relative_to(folder)).is_file()
     (source,) = _yaml(_FOLDER / "grafana" / "datasources" / "prometheus.yaml")["datasources"]
     told = (source["type"], source["url"], source["isDefault"])

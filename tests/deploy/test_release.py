@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -20,17 +19,9 @@ from tests.toolbox import run, tool
 
 WORKFLOWS = ROOT / ".github/workflows"
 _UNRELEASED = "## [Unreleased]\n"
+SCRIPT = run_path(str(ROOT / ".ci/release.py"))
+Release = SCRIPT["Release"]
 VERSIONED = ("pyproject.toml", "CHANGELOG.md", "helm/Chart.yaml")
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("release", ROOT / ".ci/release.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -41,8 +32,8 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_versions_agree(script: ModuleType) -> None:
-    script.Release().check()
+def test_the_versions_agree() -> None:
+    Release().check()
 
 
 @pytest.mark.parametrize(
@@ -55,36 +46,36 @@ def test_the_versions_agree(script: ModuleType) -> None:
     ],
 )
 def test_a_version_that_differs_is_named(
-    script: ModuleType, tree: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str, named: str
+    tree: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str, named: str
 ) -> None:
-    monkeypatch.setenv("TAG", "v" + script.Release().version)
+    monkeypatch.setenv("TAG", "v" + Release().version)
     text = (tree / file).read_text(encoding="utf-8")
     (tree / file).write_text(text.replace(old, new, 1), encoding="utf-8")
 
     with pytest.raises(SystemExit, match=re.escape(named)):
-        script.Release(tree).check()
+        Release(tree).check()
 
 
-def test_another_tag_is_refused(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_tag_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAG", "v9.9.9")
 
     with pytest.raises(SystemExit, match=r"TAG is 9\.9\.9"):
-        script.Release().check()
+        Release().check()
 
 
-def test_the_notes_are_one_version_of_the_changelog(script: ModuleType, tree: Path) -> None:
+def test_the_notes_are_one_version_of_the_changelog(tree: Path) -> None:
     text = (tree / "CHANGELOG.md").read_text(encoding="utf-8")
     earlier = "## [0.0.1] - 2020-01-01\n\nEarlier.\n\n[Unreleased]: "
     (tree / "CHANGELOG.md").write_text(text.replace("[Unreleased]: ", earlier, 1), encoding="utf-8")
 
-    notes = script.Release(tree).notes_of_version()
+    notes = Release(tree).notes_of_version()
 
     assert notes.startswith("The first release")
     assert "Earlier" not in notes
     assert "[Unreleased]" not in notes
 
 
-def test_the_release_workflow_runs_each_step_of_the_script_and_nothing_else(script: ModuleType) -> None:
+def test_the_release_workflow_runs_each_step_of_the_script_and_nothing_else() -> None:
     jobs = yaml.safe_load((WORKFLOWS / "release.yaml").read_text(encoding="utf-8"))["jobs"].values()
     commands = [
         step["run"] for job in jobs for step in job["steps"] if "login" not in step.get("run", "login")
@@ -92,14 +83,14 @@ def test_the_release_workflow_runs_each_step_of_the_script_and_nothing_else(scri
     steps = [re.fullmatch(r'make release STEPS="([a-z -]+)"', command) for command in commands]
 
     assert all(steps), commands
-    assert {name for step in steps if step for name in step[1].split()} == set(script.STEPS)
+    assert {name for step in steps if step for name in step[1].split()} == set(SCRIPT["STEPS"])
 
 
-def test_a_dry_run_publishes_nothing(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    release = script.Release(dry_run=True)
+def test_a_dry_run_publishes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    release = Release(dry_run=True)
     release.root = Path("/nonexistent")  # a command that ran would fail here
 
-    for name, step in script.STEPS.items():
+    for name, step in SCRIPT["STEPS"].items():
         if name == "push-image" or ("publish" in name and name != "publish-release"):
             step(release)
 
