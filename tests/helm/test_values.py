@@ -46,16 +46,10 @@ _OVERRIDES = ("split.", "store.worker")
 """Overrides of `worker`."""
 
 
-def _resolve(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "$ref" in node:
-        found: Mapping[str, Any] = schema()["$defs"][node["$ref"].removeprefix("#/$defs/")]
-        return found
-    return node
-
-
 def _objects(node: Mapping[str, Any], values: Any, above: str = "") -> Iterator[tuple[str, bool, set[str]]]:
     """Path of each object, whether it is closed, and the properties that the values lack."""
-    node = _resolve(node)
+    if "$ref" in node:
+        node = schema()["$defs"][node["$ref"].removeprefix("#/$defs/")]
     if node.get("type") != "object":
         return
     closed = node.get("additionalProperties") is False
