@@ -171,9 +171,14 @@ TOLD = Correction(kind="span_missing", detail="x")
         Told(lambda: UnscoredOutcome("no_claims", {"score": 0}, [1], (TOLD,))),
     ],
 )
-async def test_the_same_texts_are_judged_once(cache: VerdictCache, metric: PackMetric) -> None:
+async def test_an_outcome_reaches_the_result_whole_and_is_asked_for_once(
+    cache: VerdictCache, metric: PackMetric
+) -> None:
     judge, chat = judge_with(cache, REPLY, metric=metric)
     first = await judge.judge(task_for(judge.metric))
+    outcome = metric.interpret(task_for(metric), REPLY.text)
+    for name in ("verdict", "evidence", "corrections", "score_exact", "reason"):
+        assert getattr(first, name, None) == getattr(outcome, name, None)
     own = {"event_id": "e-2", "result_id": "f" * 32, "labels": {"app": "other"}}
     second = await judge.judge(task_for(judge.metric).model_copy(update=own))
     assert len(chat.requests) == 1

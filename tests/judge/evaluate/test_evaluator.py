@@ -21,7 +21,7 @@ from judge.evaluate.evaluator import (
 from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.metric import PackMetric
-from schemas import RESULT, Correction, Failed, JudgeCall, Result, Scored, Unscored, Usage
+from schemas import RESULT, Failed, JudgeCall, Result, Scored, Usage
 from tests.judge.scripted import Line, ScriptedChat
 from tests.judge.tasks import OCCURRED, SAMPLED, Told, pack_metric, task_for
 
@@ -63,24 +63,6 @@ async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
     assert told == (OCCURRED, SAMPLED, NOW, 0.5)
     assert (result.evaluator.model, result.evaluator.parameters) == ("m-1", parameters)
     assert (chat.requests[0].parameters, chat.requests[0].max_output_tokens) == (parameters, 99)
-
-
-FOUND = (Correction(kind="span_missing", detail="x"),)
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, FOUND),
-        UnscoredOutcome("no_claims", {"score": 0}, [1], FOUND),
-    ],
-)
-async def test_evidence_and_corrections_reach_the_result(outcome: ScoredOutcome | UnscoredOutcome) -> None:
-    result, _ = await judged("x", metric=Told(lambda: outcome))
-    assert isinstance(result, Scored | Unscored)
-    for name in ("verdict", "evidence", "corrections", "score_exact", "reason"):
-        assert getattr(result, name, None) == getattr(outcome, name, None)
-    assert result.judge is not None
 
 
 CUT = EventError("reply_cut", "at its limit", reply=said('{"sc', read=150, wrote=20, seconds=2.0))
