@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import Metric, Outcome, build_task
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import PromptPack, parse_pack
+from judge.text.redaction import Kind, Redactor
 from schemas import JudgeTask, QAEvent, Sampling, Source
 
 _AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -47,6 +49,7 @@ def task_for(
     reference: str | None = None,
     context: Mapping[str, str] | None = None,
     event_id: str = "e-1",
+    replay_id: str | None = None,
     **further: Any,
 ) -> JudgeTask:
     event = QAEvent.model_validate(
@@ -68,7 +71,12 @@ def task_for(
         sampling=Sampling(probability=0.5, stratum="default", policy="p-1"),
         recorded_at=OCCURRED,
         sampled_at=SAMPLED,
+        replay_id=replay_id,
     )
+
+
+def guarded(metric: Metric, *kinds: Kind, limits: TextLimits | None = None) -> GuardedMetric:
+    return GuardedMetric(metric, redactor=Redactor(kinds), limits=limits or TextLimits())
 
 
 def yaml_pack(text: str) -> PromptPack:

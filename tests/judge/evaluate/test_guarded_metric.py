@@ -13,15 +13,15 @@ from judge.chat import ChatRequest
 from judge.errors import EventError, JudgeConfigurationError
 from judge.evaluate import guard
 from judge.evaluate.evaluator import Evaluator
-from judge.evaluate.guard import GuardedMetric, TextLimits
-from judge.metric import Inputs, Metric, Outcome
+from judge.evaluate.guard import TextLimits
+from judge.metric import Inputs, Outcome
 from judge.metrics.coverage import Coverage
 from judge.metrics.relevance import Relevance
 from judge.offline.rules import coverage_evidence
 from judge.text.redaction import KINDS, Redactor
 from schemas import ChatMessage, JudgeTask, QAEvent, Scored, ToolCall
 from tests.judge.scripted import ScriptedChat
-from tests.judge.tasks import make_task
+from tests.judge.tasks import guarded, make_task
 
 EVENT = QAEvent(
     event_id="e",
@@ -30,10 +30,6 @@ EVENT = QAEvent(
     reference="Ada Lovelace is reached at ada@example.com.",
     context={"Page-1": "Ada's address is ada@example.com."},
 )
-
-
-def guarded(metric: Metric, *, limits: TextLimits | None = None, redact: bool = True) -> GuardedMetric:
-    return GuardedMetric(metric, redactor=Redactor(KINDS if redact else ()), limits=limits or TextLimits())
 
 
 def test_redacted_tasks_conform_to_their_schema() -> None:
@@ -50,7 +46,7 @@ async def test_quotations_are_verified_against_redacted_texts() -> None:
     answer, reference = EVENT.answer, EVENT.reference or ""
     redact = Redactor(KINDS).redact
     chat = ScriptedChat([json.dumps(coverage_evidence(reference=redact(reference), answer=redact(answer)))])
-    metric = guarded(Coverage())
+    metric = guarded(Coverage(), *KINDS)
     task = make_task("coverage", question="Where is she?", answer=answer, reference=reference)
     result = await Evaluator(metric, chat).judge(task)
     assert isinstance(result, Scored)
@@ -60,8 +56,8 @@ async def test_quotations_are_verified_against_redacted_texts() -> None:
 
 
 def test_redaction_starts_another_series() -> None:
-    assert guarded(Coverage()).scoring_version != Coverage().scoring_version
-    assert guarded(Coverage(), redact=False).scoring_version == Coverage().scoring_version
+    assert guarded(Coverage(), *KINDS).scoring_version != Coverage().scoring_version
+    assert guarded(Coverage()).scoring_version == Coverage().scoring_version
 
 
 def test_page_names_and_labels_are_redacted_too() -> None:
@@ -75,13 +71,13 @@ def test_page_names_and_labels_are_redacted_too() -> None:
             seen.append(task)
             return super().prepare(task)
 
-    guarded(Looking()).prepare(task)
+    guarded(Looking(), *KINDS).prepare(task)
     assert seen[0].context == {"[email]": "One.", "[email] (2)": "Two."}
     assert seen[0].labels == {"user": "[email]"}
 
 
 def test_a_context_is_bounded_before_anything_reads_it() -> None:
-    metric = guarded(Relevance(), limits=TextLimits(context=1_000), redact=False)
+    metric = guarded(Relevance(), limits=TextLimits(context=1_000))
     fits = make_task("relevance", answer="So. [Page 1]", context={"Page-1": "a" * 990})
     assert isinstance(metric.prepare(fits), ChatRequest)
     for text in ("a" * 1_000, "\ufdfa" * 56):  # 56 * 18 = 1008
@@ -91,7 +87,7 @@ def test_a_context_is_bounded_before_anything_reads_it() -> None:
 
 def test_a_question_or_answer_that_is_too_long_is_cut_when_the_task_is_made() -> None:
     event = EVENT.model_copy(update={"answer": "a" * 5_000})
-    metric = guarded(Coverage(), limits=TextLimits(answer=100))
+    metric = guarded(Coverage(), *KINDS, limits=TextLimits(answer=100))
     inputs = metric.select(event)
     assert len(inputs.answer) == 101
     with pytest.raises(

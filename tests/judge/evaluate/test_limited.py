@@ -12,16 +12,15 @@ from judge.chat import ChatMessage, ChatRequest
 from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate import limited
 from judge.evaluate.evaluator import Evaluator
-from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import READ_AT_ONCE, Outcome, ScoredOutcome
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.registry import build_metric
 from judge.metrics.replies import MAX_REPLY_CHARS
-from judge.text.redaction import KINDS, Redactor
+from judge.text.redaction import KINDS
 from schemas import Failed, JudgeTask, Scored
 from tests.judge.replies import listed_claim, relevance_reply
 from tests.judge.scripted import ScriptedChat
-from tests.judge.tasks import TONE, make_task
+from tests.judge.tasks import TONE, guarded, make_task
 
 LONG = READ_AT_ONCE + 1
 MIB = 1024 * 1024
@@ -160,7 +159,7 @@ async def test_long_texts_are_prepared_by_a_child(answer: str) -> None:
 
 
 async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
-    metric = GuardedMetric(build_metric("relevance"), redactor=Redactor(KINDS), limits=TextLimits())
+    metric = guarded(build_metric("relevance"), *KINDS)
     page = "Rain fell on 3 days in May. " * 2_000
     said = "Rain fell on 3 days in May."
     reply = json.dumps(relevance_reply([listed_claim(said, [1], said)]))

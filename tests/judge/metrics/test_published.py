@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from generate.message_schemas import json_schema
 from judge.evaluate.evaluator import Evaluator
-from judge.evaluate.guard import GuardedMetric, TextLimits
+from judge.evaluate.guard import TextLimits
 from judge.metric import Metric
 from judge.metrics.coverage import COVERAGE_SCHEMA, Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
-from judge.text.redaction import KINDS, Redactor
+from judge.text.redaction import KINDS
 from schemas import RESULT, Failed, Scored
 from tests.judge.attacks.corpus import ATTACKS
 from tests.judge.scripted import ScriptedChat
-from tests.judge.tasks import task_for, yaml_pack
+from tests.judge.tasks import guarded, task_for, yaml_pack
 
 PACK = yaml_pack("messages:\n- {role: user, content: '{question} {answer} {reference} {context}'}\n")
 METRICS: Mapping[str, Metric] = {
@@ -33,9 +33,7 @@ METRICS: Mapping[str, Metric] = {
     "relevance": Relevance(),
     "relevance pack": Relevance(pack=PACK),
     "own": PackMetric("own", PACK, score_range=(0, 10)),
-    "redacted": GuardedMetric(
-        Coverage(), redactor=Redactor(KINDS), limits=TextLimits(question=100, answer=400)
-    ),
+    "redacted": guarded(Coverage(), *KINDS, limits=TextLimits(question=100, answer=400)),
 }
 
 WORDS = ["Paris", "tower", "1889", "330", "in", "the", "not", "yes", "Évry", "東京", "塔", "кот", "a\u0301",

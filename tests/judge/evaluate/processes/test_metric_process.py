@@ -8,14 +8,13 @@ import pytest
 
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool
-from judge.evaluate.guard import GuardedMetric, TextLimits
+from judge.evaluate.guard import GuardedMetric
 from judge.metrics.base import Scale, read_scale
 from judge.metrics.code import CodeMetric, FunctionMetric
-from judge.text.redaction import Redactor
 from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.integration.deadlines import until
 from tests.judge.scripted import ScriptedChat
-from tests.judge.tasks import make_task
+from tests.judge.tasks import guarded, make_task
 
 HERE = "tests.judge.metrics.code.functions"
 PATIENT = 60.0
@@ -29,8 +28,7 @@ def stack() -> EndpointPool:
 def metric(
     name: str, scale: Scale, *, seconds: float = PATIENT, memory_mb: int = 256, module: str = HERE
 ) -> GuardedMetric:
-    own = FunctionMetric(name, f"{module}:{name}", scale, seconds=seconds, memory_mb=memory_mb)
-    return GuardedMetric(own, redactor=Redactor(()), limits=TextLimits())
+    return guarded(FunctionMetric(name, f"{module}:{name}", scale, seconds=seconds, memory_mb=memory_mb))
 
 
 def task(name: str) -> JudgeTask:
@@ -113,9 +111,7 @@ def _runs(pid: int) -> bool:
 async def test_a_broken_function_fails_alone(name: str, module: str, seconds: float, detail: str) -> None:
     async with stack() as judging:
         broken = judging.judge(metric(name, Scale((0, 1), "number"), seconds=seconds, module=module))
-        sound = judging.judge(
-            GuardedMetric(CodeMetric("json", "json_valid"), redactor=Redactor(()), limits=TextLimits())
-        )
+        sound = judging.judge(guarded(CodeMetric("json", "json_valid")))
         failing = asyncio.create_task(broken.judge(task(name)))
         for _ in range(20):
             assert isinstance(await sound.judge(task("json")), Scored)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,12 +10,11 @@ import yaml
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.evaluate.cache import cache_key
-from judge.evaluate.guard import GuardedMetric, TextLimits, neutral_task
-from judge.metric import Metric, build_task, reading_size
+from judge.evaluate.guard import TextLimits, neutral_task
+from judge.metric import Metric, reading_size
 from judge.metrics.registry import build_metric
-from judge.text.redaction import Redactor
-from schemas import QAEvent, Sampling, Source, result_id
-from tests.judge.tasks import OCCURRED, task_for, yaml_pack
+from schemas import result_id
+from tests.judge.tasks import OCCURRED, guarded, task_for, yaml_pack
 
 MESSAGES = [{"role": "system", "content": "Answer in French."}, {"role": "user", "content": "Where is it?"}]
 CALLS = [{"name": "search", "arguments": '{"q": "tower"}', "result": "Paris"}]
@@ -54,24 +52,13 @@ def test_a_task_holds_only_the_inputs_of_its_metric(name: str) -> None:
     assert "No judge sees this." not in task.model_dump_json()
 
 
-RECORDED = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
-
-
 @pytest.mark.parametrize("replay_id", [None, "r-1"])
 def test_a_task_has_the_time_the_trace_and_the_id_of_its_event(replay_id: str | None) -> None:
-    event = QAEvent(event_id="e", question="q", answer="a", context={"Page-1": "x"}, trace_id="0" * 32)
-    task = build_task(
-        event,
-        metric_showing("context"),
-        source=Source(topic="qa.events", partition=3, offset=9),
-        sampling=Sampling(probability=1, stratum="default", policy="p"),
-        recorded_at=RECORDED,
-        sampled_at=RECORDED + timedelta(seconds=5),
-        replay_id=replay_id,
-    )
+    given: dict[str, Any] = {"occurred_at": None, "trace_id": "0" * 32, "context": {"Page-1": "x"}}
+    task = task_for(metric_showing("context"), answer="a", replay_id=replay_id, **given)
     assert (task.question, task.answer, task.context) == ("", "a", {"Page-1": "x"})
-    assert (task.occurred_at, task.trace_id) == (RECORDED, "0" * 32)
-    assert task.result_id == result_id(topic="qa.events", event_id="e", metric="own", replay_id=replay_id)
+    assert (task.occurred_at, task.trace_id) == (OCCURRED, "0" * 32)  # the record's time
+    assert task.result_id == result_id(topic="qa.events", event_id="e-1", metric="own", replay_id=replay_id)
 
 
 @pytest.mark.parametrize("when", ["made", "judged"])
@@ -86,11 +73,11 @@ def test_every_input_is_redacted(when: str) -> None:
         "labels": {"app": secret},
     }
     metric = metric_showing(*SHOWN)
-    guarded = GuardedMetric(metric, redactor=Redactor(["emails"]), limits=TextLimits())
-    task = task_for(guarded if when == "made" else metric, **event)
+    redacting = guarded(metric, "emails")
+    task = task_for(redacting if when == "made" else metric, **event)
     if when == "made":
         assert secret not in task.model_copy(update={"labels": {}}).model_dump_json()
-    request = guarded.prepare(task)
+    request = redacting.prepare(task)
     assert isinstance(request, ChatRequest)
     assert secret not in request.messages[0].content
     assert request.messages[0].content.count("[email]") == 7
@@ -107,8 +94,7 @@ def test_every_input_is_redacted(when: str) -> None:
     ],
 )
 def test_every_input_is_bounded(name: str, event: dict[str, Any], told: str) -> None:
-    limits = TextLimits(question=50, answer=50, context=100)
-    metric = GuardedMetric(metric_showing(name), redactor=Redactor([]), limits=limits)
+    metric = guarded(metric_showing(name), limits=TextLimits(question=50, answer=50, context=100))
     task = task_for(metric, **(EVENT | event))
     assert reading_size(task) > 50
     with pytest.raises(EventError, match=told):
