@@ -112,7 +112,6 @@ def test_a_document_has_the_events_pages_and_others() -> None:
 
 
 def test_events_that_cite_three_pages_are_measured() -> None:
-    """Fewer characters are sent, with the same verdict."""
     found = measured([event(1, 3), event(2, 5), event(3, 3), event(4, 0)], words_a_page=0)
     assert len(found) == 2
     for one in found:

@@ -71,7 +71,6 @@ def test_an_example_by_hand() -> None:
 
 
 def test_the_scarcer_resource_sets_the_number_of_workers() -> None:
-    """The scarcer of calls in flight and CPU sets it; a tiny load needs one of each kind."""
     assert size(replace(WORK, judge_seconds=3), ROUND).judge_workers == 40
     assert size(WORK, replace(ROUND, verdict_cpu_seconds=12e-3)).judge_workers == 40
     made = size(Workload(events_per_second=0.01, sampling_rate=0.01))
@@ -144,7 +143,6 @@ def test_a_place_without_a_table_is_refused() -> None:
 
 
 def test_sizing_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints one JSON object; a misspelt name is refused with the known ones."""
     assert main(["--size", "events_per_second=100", "sampling_rate=0.05"]) == 0
     assert json.loads(capsys.readouterr().out)["verdicts_per_second"] == pytest.approx(10)
     with pytest.raises(SystemExit):

@@ -10,16 +10,7 @@ import pytest
 from generate.dashboards.common import RUNBOOKS as RUNBOOKS_URL
 from streams.telemetry.catalogue import CATALOGUE
 from tests.places import ROOT
-from tests.rules.rule_files import (
-    FILES,
-    RULE_FILES,
-    TEST_FILES,
-    expectations,
-    hurried,
-    load,
-    names,
-    rules,
-)
+from tests.rules.rule_files import FILES, RULE_FILES, TEST_FILES, expectations, hurried, load, names, rules
 
 RUNBOOKS = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
 ALERTS = {rule["alert"]: rule for rule in rules(FILES / "alerts.yaml")}
@@ -84,7 +75,6 @@ def test_promtool_tests_order_the_groups() -> None:
 
 
 def test_hurried_rules_keep_their_names() -> None:
-    """Durations are divided; windows in names are kept."""
     rule = "record: x:y:mean1h\nexpr: sum_over_time(x:y:increase1h[7d:1h] offset 6h)\nfor: 5m\ninterval: 1m"
     assert hurried(rule, 60) == (
         "record: x:y:mean1h\nexpr: sum_over_time(x:y:increase1h[10080s:60s] offset 360s)\nfor: "

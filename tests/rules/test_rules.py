@@ -121,7 +121,6 @@ def test_the_promtool_tests_pass(path: Path) -> None:
 
 
 def test_hurried_rules_do_the_same(tmp_path: Path) -> None:
-    """With an hour made a minute, the tests of the drop alerts pass."""
     (tmp_path / "tests").mkdir()
     quality = next(path for path in TEST_FILES if path.stem == "quality")
     for path, name in ((quality, "tests/quality.yaml"), *((path, path.name) for path in RULE_FILES)):

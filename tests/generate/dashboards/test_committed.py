@@ -86,7 +86,7 @@ def test_uids_stay_as_bookmarks_know_them() -> None:
 
 
 @each_dashboard
-def test_every_panel_explains_itself(document: dict[str, Any]) -> None:
+def test_every_panel_explains_itself_and_asks_the_chosen_data_source(document: dict[str, Any]) -> None:
     for panel in _panels(document):
         defaults = panel["fieldConfig"]["defaults"]
         assert panel["title"]
@@ -96,6 +96,9 @@ def test_every_panel_explains_itself(document: dict[str, Any]) -> None:
         assert panel["targets"], panel["title"]
         # A stat panel shows one line, which Grafana shrinks to fit.
         assert panel["type"] != "stat" or len(defaults["noValue"]) <= 20, panel["title"]
+        for holder in (panel, *panel["targets"]):
+            assert holder["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        assert [target["refId"] for target in panel["targets"]] == list("ABCDEFGH"[: len(panel["targets"])])
 
 
 @each_dashboard
@@ -146,14 +149,6 @@ def test_scores_of_two_evaluators_never_share_a_line(document: dict[str, Any]) -
                 grouped = re.findall(r"\bsum by \(([^)]*)\)", expr)
                 assert all("fingerprint" in labels for labels in grouped), expr
                 assert target["format"] == "table" or "{{evaluator}}" in target["legendFormat"]
-
-
-@each_dashboard
-def test_every_query_has_the_chosen_data_source(document: dict[str, Any]) -> None:
-    for panel in _panels(document):
-        for holder in (panel, *panel["targets"]):
-            assert holder["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-        assert [target["refId"] for target in panel["targets"]] == list("ABCDEFGH"[: len(panel["targets"])])
 
 
 @each_dashboard

@@ -41,19 +41,14 @@ def test_a_span_of_a_text_is_found_at_its_place(before: str, span: str, after: s
         assert normalise(text[place[0] : place[1]]) == normalise(span)
 
 
-def _are_marks(pair: tuple[str, str]) -> bool:
-    return all(map(unicodedata.combining, pair))
-
-
 @given(MESSY | st.text())
 def test_texts_that_read_alike_have_one_form(text: str) -> None:
     form = normalise(text)
     assert normalise(form) == form
     for changed in (unicodedata.normalize("NFC", text), unicodedata.normalize("NFKC", text), text.casefold()):
         # Invisible characters prevent composition, and marks of one letter keep their order.
-        if neutralize(text) == text and not any(
-            map(_are_marks, pairwise(unicodedata.normalize("NFKD", text)))
-        ):
+        marks = map(unicodedata.combining, unicodedata.normalize("NFKD", text))
+        if neutralize(text) == text and not any(map(all, pairwise(marks))):
             assert normalise(changed) == form
 
 
