@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from fractions import Fraction
 from math import isclose
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,8 @@ from tests.judge.virtual_time import virtually
 from tests.streams.results import failed, scored, unscored
 
 REFUSED = EventError("content_refused", "filtered")
-PRICE = ModelPrice(input_usd=1.0, output_usd=0.0, cached_usd=None)
+USD = {"cheap": 1.0, "strong": 20.0}
+AnyResult = TypeVar("AnyResult", Scored, Unscored, Failed)
 
 
 def voter(endpoint: str, *says: int | Exception | Callable[[], int | Exception]) -> Server:
@@ -44,29 +45,33 @@ def voter(endpoint: str, *says: int | Exception | Callable[[], int | Exception])
     return Server(vote, endpoint, f"model-{endpoint}")
 
 
-def opened(*voters: Server, cache: MemoryCache | None = None) -> EndpointPool:
+def opened(*voters: Server, cache: MemoryCache | None = None, **options: Any) -> EndpointPool:
+    """A pool of these voters, the last one with `options`; only the price of `strong` is not 1."""
+    names = [one.endpoint for one in voters]
+    prices = {one: ModelPrice(input_usd=USD.get(one, 1.0), output_usd=0.0, cached_usd=None) for one in names}
     return EndpointPool(
-        [EndpointOptions(one) for one in voters],
+        [*map(EndpointOptions, voters[:-1]), EndpointOptions(voters[-1], **options)],
         JudgingOptions(patience=Patience(timeout_seconds=30, breaker_failures=3), repair_attempts=0),
-        prices=PriceTable(endpoints={one.endpoint: PRICE for one in voters}),
+        prices=PriceTable(endpoints=prices),
         cache=cache,
     )
 
 
-async def judged(*voters: Server, answer: str = "It is that.") -> Result:
+async def judged(kind: type[AnyResult], *voters: Server, answer: str = "It is that.") -> AnyResult:
     """The result of a panel of these voters, which must come within an hour."""
     async with opened(*voters) as pool:
         panel = pool.panel(TONE, endpoints=[one.endpoint for one in voters])
-        return await asyncio.wait_for(panel.judge(make_task("tone", answer=answer)), 3_600)
+        result = await asyncio.wait_for(panel.judge(make_task("tone", answer=answer)), 3_600)
+    assert isinstance(result, kind)
+    return result
 
 
 @virtually
 async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> None:
     """Three calls of 100 tokens at 1 USD a million. Of a scale of 4 points 1, 2 and 0 away: 1 - 3/4/3."""
     began = now()
-    result = await judged(voter("a", 5), voter("b", 2), voter("c", 4))
+    result = await judged(Scored, voter("a", 5), voter("b", 2), voter("c", 4))
     assert now() - began == pytest.approx(1)
-    assert isinstance(result, Scored)
     assert (result.score, result.agreement) == (4, 0.75)
     votes = [(one.endpoint, one.model, one.score) for one in result.votes]
     assert votes == [("a", "model-a", 5), ("b", "model-b", 2), ("c", "model-c", 4)]
@@ -109,16 +114,14 @@ def from_ten_minutes() -> int | Exception:
 async def test_a_member_without_a_verdict_leaves_the_decision_to_the_others(
     first: Exception, second: Any, votes: list[tuple[str, int | None, str | None]]
 ) -> None:
-    result = await judged(voter("a", first), voter("b", second), voter("c", 4))
-    assert isinstance(result, Scored)
+    result = await judged(Scored, voter("a", first), voter("b", second), voter("c", 4))
     assert [(one.endpoint, one.score, one.reason) for one in result.votes] == votes
     assert result.score == min(second if isinstance(second, int) else 5, 4)
 
 
 @virtually
 async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
-    result = await judged(voter("a", REFUSED), voter("b", REFUSED), voter("c", 4))
-    assert isinstance(result, Failed)
+    result = await judged(Failed, voter("a", REFUSED), voter("b", REFUSED), voter("c", 4))
     assert result.error_type == "no_quorum"
     assert result.detail.startswith(
         "1 of 3 members gave a verdict, 2 needed: a: content_refused: filtered; b: "
@@ -130,8 +133,7 @@ async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
 @virtually
 async def test_a_blank_answer_needs_no_call() -> None:
     voters = [voter("a", 5), voter("b", 2)]
-    result = await judged(*voters, answer=" ")
-    assert isinstance(result, Unscored)
+    result = await judged(Unscored, *voters, answer=" ")
     assert (result.reason, result.cost_usd) == ("missing_input", 0)
     assert (result.judge, result.agreement, result.times.judge_seconds) == (None, None, None)
     assert [one.requests for one in voters] == [[], []]
@@ -222,24 +224,16 @@ def test_a_vote_records_score_value_or_reason() -> None:
 
 # A cheap judge on every answer, the strong one on a random part
 
-USD = {"cheap": 1.0, "strong": 20.0}
 SHARE = 0.25
 
 
 async def judged_twice(tasks: list[JudgeTask], cheap: int | Exception = 2, **options: Any) -> list[Result]:
     """Judge tasks in two phases; `options` are those of the strong judge's endpoint, and `cache`."""
-    prices = {name: ModelPrice(input_usd=usd, output_usd=0.0, cached_usd=None) for name, usd in USD.items()}
-    cache = options.pop("cache", None)
-    async with EndpointPool(
-        [EndpointOptions(voter("cheap", cheap)), EndpointOptions(voter("strong", 4), **options)],
-        JudgingOptions(patience=Patience(timeout_seconds=30), repair_attempts=0),
-        prices=PriceTable(endpoints=prices),
-        cache=cache,
-    ) as pool:
+    async with opened(voter("cheap", cheap), voter("strong", 4), **options) as pool:
         first, second = (pool.judge(TONE, endpoints=[name]) for name in USD)
         assert isinstance(first, RetryingJudge)
         assert isinstance(second, RetryingJudge)
-        if cache is not None:
+        if "cache" in options:
             await second.judge(tasks[0])
         judge = TwoPhaseJudge(first, second, share=SHARE)
         return [await judge.judge(task) for task in tasks]

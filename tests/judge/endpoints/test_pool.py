@@ -49,18 +49,13 @@ async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
     large, small = (ScriptedChat(lambda _: '{"score": 4}', endpoint=one, model=one) for one in names)
     first = EndpointOptions(large, parameters={"seed": 1, "top_p": 0.5})
     async with EndpointPool([first, EndpointOptions(small, parameters={"seed": 1})]) as pool:
-        judge = pool.judge(TONE, endpoints=["small"], parameters={"seed": 7})
-        result = await judge.judge(make_task("tone"))
-        assert result.judge is not None
-        assert (result.judge.endpoint, result.judge.fallback) == ("small", False)
-        assert result.evaluator.parameters == {"seed": 7}
-        turned = await pool.judge(TONE, endpoints=["small", "large"]).judge(make_task("tone"))
-        assert turned.judge is not None
-        assert turned.judge.endpoint == "small"
-        everywhere = await pool.judge(TONE).judge(make_task("tone"))
-        assert everywhere.judge is not None
-        assert everywhere.judge.endpoint == "large"
-        assert everywhere.evaluator.parameters == {"seed": 1, "top_p": 0.5}
+        one = pool.judge(TONE, endpoints=["small"], parameters={"seed": 7})
+        judges = (one, pool.judge(TONE, endpoints=["small", "large"]), pool.judge(TONE))
+        results = [await judge.judge(make_task("tone")) for judge in judges]
+        calls = [one.judge and (one.judge.endpoint, one.judge.fallback) for one in results]
+        assert calls == [("small", False), ("small", False), ("large", False)]
+        assert results[0].evaluator.parameters == {"seed": 7}
+        assert results[2].evaluator.parameters == {"seed": 1, "top_p": 0.5}
         assert len(large.requests) == 1
         told = "no judge endpoint is called medium; known: large, small"
         with pytest.raises(JudgeConfigurationError, match=told):

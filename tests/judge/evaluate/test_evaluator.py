@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -21,11 +21,12 @@ from judge.evaluate.evaluator import (
 from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.metric import PackMetric
-from schemas import RESULT, Failed, JudgeCall, Result, Scored, Usage
+from schemas import RESULT, Failed, JudgeCall, Scored, Usage
 from tests.judge.scripted import Line, ScriptedChat
-from tests.judge.tasks import OCCURRED, SAMPLED, Told, pack_metric, task_for
+from tests.judge.tasks import OCCURRED, SAMPLED, TONE, Told, task_for
 
 NOW = datetime(2026, 11, 21, 9, 0, 2, tzinfo=UTC)
+AnyResult = TypeVar("AnyResult", Scored, Failed)
 PRICES = PriceTable({"m-1": ModelPrice(1.0, 4.0, 0.5)})
 
 
@@ -35,20 +36,20 @@ def said(text: str, *, read: int = 100, wrote: int = 10, seconds: float = 0.5) -
 
 
 async def judged(
-    *lines: Line, metric: PackMetric | None = None, answer: str = "An answer.", **arguments: Any
-) -> tuple[Result, ScriptedChat]:
+    kind: type[AnyResult], *lines: Line, metric: PackMetric = TONE, **arguments: Any
+) -> tuple[AnyResult, ScriptedChat]:
     chat = ScriptedChat(lines, endpoint="primary", model="m-1")
-    judge = Evaluator(metric or pack_metric(), chat, clock=lambda: NOW, prices=PRICES, **arguments)
-    result = await judge.judge(task_for(judge.metric, answer=answer))
+    judge = Evaluator(metric, chat, clock=lambda: NOW, prices=PRICES, **arguments)
+    result = await judge.judge(task_for(metric))
     assert RESULT.validate_json(result.model_dump_json()) == result
+    assert isinstance(result, kind)
     return result, chat
 
 
 async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
     parameters = {"temperature": 0}
-    result, chat = await judged(said('{"score": 4}'), parameters=parameters, max_output_tokens=99)
-    task = task_for(pack_metric())
-    assert isinstance(result, Scored)
+    result, chat = await judged(Scored, said('{"score": 4}'), parameters=parameters, max_output_tokens=99)
+    task = task_for(TONE)
     assert (result.score, result.verdict, result.score_exact) == (4, {"score": 4}, None)
     assert (result.result_id, result.event_id, result.metric) == (task.result_id, "e-1", "tone")
     assert (result.source, result.sampling, result.labels) == (task.source, task.sampling, {"app": "guide"})
@@ -89,8 +90,7 @@ BAD = said("bad")
 async def test_an_error_of_one_event_becomes_its_result(
     lines: list[Line], kind: str, detail: str, calls: int, tokens: int
 ) -> None:
-    result, chat = await judged(*lines)
-    assert isinstance(result, Failed)
+    result, chat = await judged(Failed, *lines)
     assert result.error_type == kind
     assert detail in result.detail
     assert len(result.detail) <= MAX_DETAIL_CHARS
@@ -105,8 +105,7 @@ async def test_an_error_of_one_event_becomes_its_result(
 
 
 async def test_an_invalid_outcome_is_an_internal_error() -> None:
-    result, _ = await judged("x", metric=Told(lambda: ScoredOutcome({"score": float("nan")}, 2)))
-    assert isinstance(result, Failed)
+    result, _ = await judged(Failed, "x", metric=Told(lambda: ScoredOutcome({"score": float("nan")}, 2)))
     assert result.error_type == "internal_error"
 
 
@@ -117,7 +116,7 @@ async def test_cancellation_passes_through() -> None:
         asked.append(request)
         return await asyncio.Future()
 
-    judge = Evaluator(pack_metric(), ScriptedChat([]))
+    judge = Evaluator(TONE, ScriptedChat([]))
     call = asyncio.create_task(judge.judge(task_for(judge.metric), hang))
     await asyncio.sleep(0)
     assert asked
@@ -127,7 +126,7 @@ async def test_cancellation_passes_through() -> None:
 
 
 async def test_a_task_of_another_metric_is_refused() -> None:
-    judge = Evaluator(pack_metric(), ScriptedChat([]))
+    judge = Evaluator(TONE, ScriptedChat([]))
     with pytest.raises(ValueError, match="task of told"):
         await judge.judge(task_for(Told(lambda: UnscoredOutcome("no_claims"))))
 
@@ -138,15 +137,14 @@ async def test_a_task_of_another_metric_is_refused() -> None:
 )
 def test_an_upgrade_keeps_running_series(parameters: dict[str, Any], fingerprint: str) -> None:
     chat = ScriptedChat([], model="m-1")
-    assert Evaluator(pack_metric(), chat, parameters=parameters).evaluator.fingerprint == fingerprint
+    assert Evaluator(TONE, chat, parameters=parameters).evaluator.fingerprint == fingerprint
 
 
 # Repair turns
 
 
 async def test_a_repair_turn_appends_the_reply_and_its_defect() -> None:
-    result, chat = await judged('{"score": 9}', "nonsense", '{"score": 4}')
-    assert isinstance(result, Scored)
+    result, chat = await judged(Scored, '{"score": 9}', "nonsense", '{"score": 4}')
     assert result.judge is not None
     assert (result.score, result.judge.tries) == (4, 3)
     first, second, third = (request.messages for request in chat.requests)
@@ -161,8 +159,7 @@ async def test_a_repair_turn_appends_the_reply_and_its_defect() -> None:
 
 @pytest.mark.parametrize("attempts", [0, 1])
 async def test_the_repair_attempts_are_bounded(attempts: int) -> None:
-    result, chat = await judged(*[said("x" * 5000 + "the end")] * 3, repair_attempts=attempts)
-    assert isinstance(result, Failed)
+    result, chat = await judged(Failed, *[said("x" * 5000 + "the end")] * 3, repair_attempts=attempts)
     assert len(chat.requests) == attempts + 1
     assert ("(after 1 repair attempt)" in result.detail) == (attempts == 1)
     assert result.detail.endswith("the end")
