@@ -40,12 +40,8 @@ def text_of(values: Path) -> str:
     )
     chart = load(CHART / "Chart.yaml")
     dumped = dumped.replace(f"judgestream-{chart['version']}", "judgestream-CHART-VERSION")
-    dumped = re.sub(
-        rf"(version: |judgestream:){re.escape(chart['appVersion'])}$",
-        r"\1APP-VERSION",
-        dumped,
-        flags=re.MULTILINE,
-    )
+    version = re.escape(chart["appVersion"])
+    dumped = re.sub(rf"(?m)(version: |judgestream:){version}$", r"\1APP-VERSION", dumped)
     return re.sub(r"(checksum/config: )[0-9a-f]{64}", r"\1CHECKSUM", dumped)
 
 

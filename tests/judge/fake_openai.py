@@ -23,22 +23,10 @@ def completion(
     refusal: str | None = None,
     usage: Any = None,
 ) -> bytes:
-    return json.dumps(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1,
-            "model": model,
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": finish_reason,
-                    "message": {"role": "assistant", "content": content, "refusal": refusal},
-                }
-            ],
-            "usage": usage,
-        }
-    ).encode()
+    message = {"role": "assistant", "content": content, "refusal": refusal}
+    choice = {"index": 0, "finish_reason": finish_reason, "message": message}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model}
+    return json.dumps(head | {"choices": [choice], "usage": usage}).encode()
 
 
 def completed(

@@ -52,20 +52,11 @@ def task_for(
     replay_id: str | None = None,
     **further: Any,
 ) -> JudgeTask:
-    event = QAEvent.model_validate(
-        {
-            "event_id": event_id,
-            "occurred_at": OCCURRED,
-            "question": question,
-            "answer": answer,
-            "reference": reference,
-            "context": None if context is None else dict(context),
-            "labels": {"app": "guide"},
-        }
-        | further
-    )
+    about = {"event_id": event_id, "occurred_at": OCCURRED, "labels": {"app": "guide"}}
+    texts = {"question": question, "answer": answer, "reference": reference}
+    pages = None if context is None else dict(context)
     return build_task(
-        event,
+        QAEvent.model_validate(about | texts | {"context": pages} | further),
         metric,
         source=Source(topic="qa.events", partition=0, offset=7),
         sampling=Sampling(probability=0.5, stratum="default", policy="p-1"),
@@ -83,8 +74,8 @@ def yaml_pack(text: str) -> PromptPack:
     return parse_pack(text.encode(), dialect="yaml", origin="p")
 
 
-def pack_metric(text: str = "{answer}", *, name: str = "tone", high: int = 5) -> PackMetric:
-    return PackMetric(name, yaml_pack(f'[{{role: user, content: "{text}"}}]'), score_range=(1, high))
+def pack_metric(text: str = "{answer}", *, name: str = "tone") -> PackMetric:
+    return PackMetric(name, yaml_pack(f'[{{role: user, content: "{text}"}}]'), score_range=(1, 5))
 
 
 TONE = pack_metric()

@@ -96,19 +96,13 @@ def _promtool_test(row: Mapping[str, Any]) -> dict[str, Any]:
     names = "|".join(sorted({one["alertname"] for one in fires} | set(passing)))
     firing = 'ALERTS{alertstate="firing"}'
     ever = f'max_over_time(ALERTS{{alertstate="firing", alertname!~"{names}"}}[{minutes}m])'
-    return {
-        "name": row["what"],
-        "interval": "1m",
-        "input_series": list(_input_series(row)),
-        "promql_expr_test": [
-            {
-                "expr": f"group by ({_ALERT_LABELS}) ({firing})",
-                "eval_time": f"{minutes - 1}m",
-                "exp_samples": expected,
-            },
-            {"expr": f"group by (alertname) ({ever})", "eval_time": f"{minutes - 1}m", "exp_samples": []},
-        ],
-    }
+    at = f"{minutes - 1}m"
+    asked = [
+        {"expr": f"group by ({_ALERT_LABELS}) ({firing})", "eval_time": at, "exp_samples": expected},
+        {"expr": f"group by (alertname) ({ever})", "eval_time": at, "exp_samples": []},
+    ]
+    series = list(_input_series(row))
+    return {"name": row["what"], "interval": "1m", "input_series": series, "promql_expr_test": asked}
 
 
 def test_promtool_accepts_the_rules() -> None:
@@ -145,11 +139,8 @@ def test_in_each_situation_these_alerts_fire_and_no_other(row: dict[str, Any], t
         if group["name"] not in _WITHOUT_SCORES
     ]
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}), encoding="utf-8")
-    document = {
-        "rule_files": ["rules.yaml"],
-        "evaluation_interval": "1m",
-        "group_eval_order": [group["name"] for group in groups],
-        "tests": [_promtool_test(row)],
-    }
+    order = [group["name"] for group in groups]
+    head = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "group_eval_order": order}
+    document = {**head, "tests": [_promtool_test(row)]}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     run(tool("promtool"), "test", "rules", tmp_path / "test.yaml")

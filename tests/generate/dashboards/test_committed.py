@@ -211,12 +211,9 @@ def _plain_expressions() -> set[str]:
 def test_every_expression_returns_data(tmp_path: Path) -> None:
     recorded = [rule["record"] for rule in rules(FILES / "rules.yaml")]
     # Only the presence of data counts; other tests check the numbers of the rules.
+    samples = [{"labels": "{}", "value": 1}]
     tests = [
-        {
-            "expr": f"count({expr}) > bool 0",
-            "eval_time": f"{MINUTES - 1}m",
-            "exp_samples": [{"labels": "{}", "value": 1}],
-        }
+        {"expr": f"count({expr}) > bool 0", "eval_time": f"{MINUTES - 1}m", "exp_samples": samples}
         for expr in (*_plain_expressions(), *recorded)
     ]
     document = {

@@ -222,15 +222,10 @@ async def test_an_unreadable_entry_is_a_miss(entry: bytes) -> None:
 
 TEXTS = st.text(max_size=5)
 BASE = task_for(Coverage())
-TASKS = st.builds(
-    lambda question, answer, reference, context: BASE.model_copy(
-        update={"question": question, "answer": answer, "reference": reference, "context": context}
-    ),
-    TEXTS,
-    TEXTS,
-    st.none() | TEXTS,
-    st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
-)
+PAGES = st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2)
+TASKS = st.fixed_dictionaries(
+    {"question": TEXTS, "answer": TEXTS, "reference": st.none() | TEXTS, "context": PAGES}
+).map(lambda texts: BASE.model_copy(update=texts))
 
 
 @given(TASKS, TASKS)

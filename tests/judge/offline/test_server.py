@@ -57,14 +57,9 @@ async def test_a_completion_has_openais_form(
     assert (choice["finish_reason"], choice["message"]["refusal"]) == ("stop", None)
     content = choice["message"]["content"]
     assert content.startswith('{"facts"' if response_format is FORMAT else '{"score"')
-    prompt_tokens = -(-(4 + len(TEXT)) // 4)
-    completion_tokens = -(-len(content) // 4)
-    assert reply["usage"] == {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": 0},
-    }
+    prompt, answer = -(-(4 + len(TEXT)) // 4), -(-len(content) // 4)
+    counts = {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
+    assert reply["usage"] == counts | {"prompt_tokens_details": {"cached_tokens": 0}}
 
 
 async def test_the_openai_sdk_reads_it(server: OfflineJudge) -> None:

@@ -164,16 +164,10 @@ def test_nothing_breaks_it_in_quotations(text: str, quotation: str) -> None:
         assert found.kind == "joined" or found.words == text[found.start : found.end]
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
-        ),
-        min_size=8,
-        max_size=40,
-    ),
-    st.data(),
-)
+NAMES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
+
+
+@given(st.lists(st.sampled_from(NAMES), min_size=8, max_size=40), st.data())
 def test_one_slip_in_a_long_quotation_is_forgiven(words: list[str], data: st.DataObject) -> None:
     text = " ".join(words)
     place = data.draw(st.integers(0, len(text) - 1))
