@@ -10,6 +10,7 @@ from pydantic import ValidationError
 import schemas
 from schemas import DeadLetter, Header, QAEvent, Scored, result_id
 from schemas.findings import MEANINGS, SUSPICION_KINDS, ContradictionKind, CorrectionKind
+from tests.streams.results import scored
 
 EVENT = {"event_id": "e", "question": "q", "answer": "a"}
 
@@ -73,9 +74,9 @@ def test_messages_are_frozen() -> None:
         event.answer = "b"  # type: ignore[misc]  # that is what is tested
 
 
-def test_a_score_is_never_nan() -> None:
-    with pytest.raises(ValidationError):
-        Scored.model_validate({"score": float("nan")})
+def test_a_number_is_never_infinite() -> None:
+    with pytest.raises(ValidationError, match=r"cost_usd\n"):
+        Scored.model_validate(scored(1, 3).model_dump() | {"cost_usd": float("inf")})
 
 
 def test_each_kind_has_one_sentence() -> None:
