@@ -51,14 +51,12 @@ def test_a_version_that_differs_is_named(
     monkeypatch.setenv("TAG", "v" + Release().version)
     text = (tree / file).read_text(encoding="utf-8")
     (tree / file).write_text(text.replace(old, new, 1), encoding="utf-8")
-
     with pytest.raises(SystemExit, match=re.escape(named)):
         Release(tree).check()
 
 
 def test_another_tag_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAG", "v9.9.9")
-
     with pytest.raises(SystemExit, match=r"TAG is 9\.9\.9"):
         Release().check()
 
@@ -67,9 +65,7 @@ def test_the_notes_are_one_version_of_the_changelog(tree: Path) -> None:
     text = (tree / "CHANGELOG.md").read_text(encoding="utf-8")
     earlier = "## [0.0.1] - 2020-01-01\n\nEarlier.\n\n[Unreleased]: "
     (tree / "CHANGELOG.md").write_text(text.replace("[Unreleased]: ", earlier, 1), encoding="utf-8")
-
     notes = Release(tree).notes_of_version()
-
     assert notes.startswith("The first release")
     assert "Earlier" not in notes
     assert "[Unreleased]" not in notes
@@ -81,7 +77,6 @@ def test_the_release_workflow_runs_each_step_of_the_script_and_nothing_else() ->
         step["run"] for job in jobs for step in job["steps"] if "login" not in step.get("run", "login")
     ]
     steps = [re.fullmatch(r'make release STEPS="([a-z -]+)"', command) for command in commands]
-
     assert all(steps), commands
     assert {name for step in steps if step for name in step[1].split()} == set(SCRIPT["STEPS"])
 
@@ -89,11 +84,9 @@ def test_the_release_workflow_runs_each_step_of_the_script_and_nothing_else() ->
 def test_a_dry_run_publishes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     release = Release(dry_run=True)
     release.root = Path("/nonexistent")  # a command that ran would fail here
-
     for name, step in SCRIPT["STEPS"].items():
         if name == "push-image" or ("publish" in name and name != "publish-release"):
             step(release)
-
     said = capsys.readouterr().out.splitlines()
     assert len(said) > 10
     assert all(line.startswith("would run: ") for line in said)

@@ -223,22 +223,19 @@ def test_the_schema_for_editors_has_its_settings(with_extensions: Run, tmp_path:
     assert {"prefix", "key_env", "key_file"} <= sink.keys()
 
 
-def map_records(run_in: Run, folder: Path, form: str) -> Ended:
-    settings = {"ingest": {"format": form}, "metrics": {"relevance": {"when": {"has": ["answer"]}}}}
-    (folder / "settings.yaml").write_text(json.dumps(settings))
-    (folder / "records.txt").write_text("e1|How?|So.\ne2|How?\n|How?|So.\n")
-    return run_in(folder, COMMAND, "map", "records.txt", "--config", "settings.yaml", "--json")
+def test_a_reader_reads_records_and_one_that_is_missing_is_named(
+    with_extensions: Run, tmp_path: Path
+) -> None:
+    def mapped(form: str) -> Ended:
+        settings = {"ingest": {"format": form}, "metrics": {"relevance": {"when": {"has": ["answer"]}}}}
+        (tmp_path / "settings.yaml").write_text(json.dumps(settings))
+        return with_extensions(tmp_path, COMMAND, "map", "records.txt", "--config", "settings.yaml", "--json")
 
-
-def test_a_reader_reads_records(with_extensions: Run, tmp_path: Path) -> None:
-    done = map_records(with_extensions, tmp_path, "acme_pipe").done()
-    first, second, third = map(json.loads, done.out.splitlines())
+    (tmp_path / "records.txt").write_text("e1|How?|So.\ne2|How?\n|How?|So.\n")
+    first, second, third = map(json.loads, mapped("acme_pipe").done().out.splitlines())
     assert (first["event"]["event_id"], first["event"]["answer"]) == ("e1", "So.")
     assert (first["metrics"], first["kept"]) == (["relevance"], True)
     assert second["problem"] == "value: must have three texts, got 2"
     assert third["problem"].startswith("event_id: must have at least 1 character")
-
-
-def test_a_reader_that_is_missing_is_named(with_extensions: Run, tmp_path: Path) -> None:
-    done = map_records(with_extensions, tmp_path, "acme_pip")
-    done.fails("ingest.format: acme_pip is not in judgestream.readers; did you mean acme_pipe?")
+    told = "ingest.format: acme_pip is not in judgestream.readers; did you mean acme_pipe?"
+    mapped("acme_pip").fails(told)

@@ -27,7 +27,7 @@ from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.library import Judge, read_event
 from judge.metrics.coverage import Coverage
 from judge.rows import fields_of
-from schemas import Failed, QAEvent, Scored, Unscored
+from schemas import QAEvent, Scored, Unscored
 from tests.judge.scripted import ScriptedChat
 from tests.places import ROOT, blocks
 from tests.toolbox import ended, run
@@ -139,8 +139,7 @@ async def test_an_event_needs_no_id_and_pages_may_be_a_list(tmp_path: Path) -> N
         first, second = [await judge.score(cited, "relevance") for _ in range(2)]
         toned = await judge.score(cited, str(pack))
     assert first.event_id == second.event_id
-    assert isinstance(first, Scored)
-    assert toned.metric == "tone"
+    assert (first.status, toned.metric) == ("scored", "tone")
 
 
 async def test_many_are_judged_with_a_bound() -> None:
@@ -158,8 +157,7 @@ async def test_many_are_judged_with_a_bound() -> None:
             assert told[-1] == len(told)
         assert told == [1, 2, 3, 4, 5]
         results = judge.score_many(endless(), "coverage", concurrency=3)
-        first = await anext(results)
-        assert isinstance(first, Scored)
+        assert (await anext(results)).status == "scored"
         assert taken == 3
         await results.aclose()
         with pytest.raises(ValueError, match="concurrency must be at least 1, got 0"):
@@ -187,15 +185,11 @@ async def test_the_options_of_the_workers_judge_are_arguments(tmp_path: Path) ->
         limits=TextLimits(answer=20),
     ) as judge:
         first, again = await judge.score(EVENT, path), await judge.score(EVENT | {"event_id": "2"}, path)
-        assert isinstance(first, Scored)
-        assert (first.score, calls) == (4, 2)
+        assert (getattr(first, "score", None), calls) == (4, 2)
         assert first.cost_usd is not None
-        assert isinstance(again, Scored)
-        assert again.judge is not None
-        assert (again.judge.cached, calls) == (True, 2)
+        assert (again.status, again.judge and again.judge.cached, calls) == ("scored", True, 2)
         long = await judge.score(EVENT | {"answer": "x" * 21}, path)
-        assert isinstance(long, Failed)
-        assert long.error_type == "context_too_long"
+        assert getattr(long, "error_type", None) == "context_too_long"
 
 
 async def test_a_result_is_shown_in_a_line() -> None:
@@ -242,8 +236,7 @@ def test_one_and_many() -> None:
         for _ in judge.score_many([EVENT] * 100, "coverage", concurrency=4):
             break  # an iteration that is left early stops
         assert judge.score(EVENT, "coverage").status == "scored"
-    assert isinstance(one, Scored)
-    assert one.score == 5
+    assert getattr(one, "score", None) == 5
     assert [isinstance(result, Scored) for result in many] == [True, False] * 3
     assert not [thread for thread in threading.enumerate() if thread.name == "judgestream"]
     assert "BlockingJudge(model='offline-rules-1')" in repr(judge)
