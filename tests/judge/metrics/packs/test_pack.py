@@ -18,8 +18,6 @@ from judge.metrics.registry import build_metric
 from tests.judge.tasks import task_for, yaml_pack
 from tests.places import blocks
 
-INPUTS = Inputs("why?", "because", "reason", {"Page-1": "one", "Page-2": "two"})
-
 
 def markdown(text: str) -> PromptPack:
     return parse_pack(text.encode(), dialect="markdown", origin="pack.md")
@@ -127,7 +125,7 @@ def test_the_examples_of_the_manual_are_packs(dialect: str, turns: int) -> None:
     assert pack.warnings == ()
     assert pack.score_range is not None
     assert pack.options.response_schema is not None
-    messages = pack.render(INPUTS)
+    messages = pack.render(Inputs("why?", "because", "reason", {"Page-1": "one", "Page-2": "two"}))
     assert len(messages) == turns  # system, two for each example, event
     assert '{"' in messages[0].content
     assert all(json.loads(message.content)["score"] for message in messages if message.role == "assistant")
