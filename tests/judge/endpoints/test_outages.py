@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -146,6 +147,9 @@ async def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge
     # Including those that were sent before a neutral call was refused.
     assert len([text for _, text in first.calls if text == "a"]) <= 20
     assert ("primary", True) in notes.downs
+    # Once that is confirmed, a probe each 5 minutes.
+    await asyncio.sleep(1_000)
+    assert [round(b - a) for (a, _), (b, _) in pairwise(first.calls)][-3:] == [300] * 3
     await pool.close()
     spare = Server(lambda *_: JudgeConfigurationError("404 from spare"), endpoint="spare")
     judge, pool, _ = pooled(first, spare)
