@@ -42,6 +42,7 @@ class Server:
     requests: list[ChatRequest] = field(default_factory=list)
     in_flight: int = 0
     most_in_flight: int = 0
+    neutral_in_flight: int = 0
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         text = request.messages[-1].content
@@ -49,6 +50,7 @@ class Server:
         self.requests.append(request)
         own = text != NEUTRAL  # a neutral call takes no slot
         self.in_flight += own
+        self.neutral_in_flight += not own
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             said = self.behaviour(self, text)
@@ -66,6 +68,7 @@ class Server:
             await asyncio.sleep(said)
         finally:
             self.in_flight -= own
+            self.neutral_in_flight -= not own
         return ChatReply(text='{"score": 4}', model=self.model, usage=Usage(), seconds=said, limits=limits)
 
     async def close(self) -> None:
