@@ -242,6 +242,18 @@ async def test_an_endpoint_that_hangs_is_probed_at_once_and_by_eight_calls_at_mo
 
 
 @virtually
+async def test_time_outs_of_many_calls_halve_the_calls_in_flight() -> None:
+    """Half of 64 calls at once hang. At the sixth time-out the share of failures is 8.2 / 38, above 0.2."""
+
+    def reply(server: Server, _: str) -> Any:
+        return HANG if server.in_flight > 32 else 1.0
+
+    async with judging(reply, timeout_seconds=TIMEOUT_SECONDS) as (judge, pool, _), waiting(judge, 64):
+        await asyncio.sleep(TIMEOUT_SECONDS + 0.1)
+        assert pool.endpoints[0].limiter.concurrency.calls == 32
+
+
+@virtually
 async def test_the_share_of_events_that_an_endpoint_fails_is_stated() -> None:
     seen: set[str] = set()
 
