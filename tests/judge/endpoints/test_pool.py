@@ -136,7 +136,7 @@ async def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
         assert {kind_of(result) for result in watching.result()} == {"scored"}
 
 
-@pytest.mark.parametrize("told", ["limit", "retry-after"])
+@pytest.mark.parametrize("told", ["limit", "retry-after", "reset"])
 @virtually
 async def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
     began, used = now(), Counter[int]()
@@ -146,10 +146,11 @@ async def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
         window = int((now() - began) // 60)
         reset = 60 - (now() - began) % 60
         left = 60 - used[window]
-        report = RateLimits(60, reset_seconds=reset if left <= 1 else 0.0) if told == "limit" else None
+        after, limit = None if told == "reset" else reset, 60 if told == "limit" else None
+        report = RateLimits(limit, reset_seconds=reset if left <= 1 and told != "retry-after" else 0.0)
         if left <= 0:
             refused.append(now())
-            return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=reset, limits=report)
+            return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=after, limits=report)
         used[window] += 1
         return (0.7, report)
 
