@@ -178,23 +178,21 @@ def test_a_grant_after_a_gap_is_discarded() -> None:
 
 
 def test_an_entry_that_was_written_twice_is_no_answer_to_the_next() -> None:
-    """The second form of a's ask comes after a gave its lease back, which b then gets."""
-    group = Group(2, 1)
-    a, b = group.judges
-    a.hear(9)
-    a.admit()
-    a.write(1.0)
-    a.hear(9)
+    """It asked for more when it held 6 and had spent 5, gives the sixth back, then reads the copy."""
+    group = Group(1, 6 * LEASE)
+    (judge,) = group.judges
+    judge.hear(9)
+    for number in (1, 5):
+        for _ in range(number):
+            judge.admit()
+            judge.settle()
+        judge.write(1.0)
+        judge.hear(9)
     group.repeat(0)
-    a.write(0.0)  # gives back
-    a.hear(1)
-    b.hear(9)
-    b.admit()
-    b.write(1.0)
-    b.hear(9)
-    a.admit()
-    b.admit()
-    assert (a.used, b.used) == (0, 1)
+    judge.write(0.0)  # gives back
+    judge.hear(1)
+    judge.admit()
+    assert judge.used == 5
 
 
 @pytest.mark.parametrize("number", [1, 3, 6])
