@@ -25,7 +25,7 @@ from streams.batch.engine import Batch, open_batch
 from streams.batch.plan import Estimate, Plan, begun_at, new_id
 from streams.batch.replay import Replay
 from streams.batch.sources import Line, format_of, read_lines
-from streams.cli.commands.records import Sender
+from streams.cli.records import Sender
 from streams.cli.running import BadUsageError, CommandError, agrees, emit, tell
 from streams.cli.session import Session, opened
 from streams.errors import SettingsError, StreamsError

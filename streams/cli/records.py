@@ -1,22 +1,25 @@
-"""`judgestream tail`: which records are shown, and how."""
+"""Records of a topic: which ones `tail` shows, and how; `produce` and `replay` send and count them."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
+import time
+from collections.abc import AsyncIterable, Callable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 import typer
+from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
 from judge.text.printable import printable, reason_of
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
-from streams.cli.running import json_text
+from streams.cli.running import CommandError, json_text
 from streams.cli.session import Session
 from streams.kafka.offsets import Start
 from streams.kafka.record import Record
@@ -25,6 +28,8 @@ from streams.settings.broker import TopicSettings
 from streams.store.views.incidents import Folding
 
 MAX_TEXT_CHARS = 80
+MAX_UNCONFIRMED = 2000
+MAX_PROBLEMS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,3 +173,55 @@ async def follow(
         async for batch in batches:
             for record in filter(wanted.fits, batch.records):
                 typer.echo(show(record))
+
+
+class Sender:
+    """Sends records, at most `rate` a second, and counts what the broker acknowledges and refuses."""
+
+    def __init__(
+        self, producer: Any, rate: float | None, stop: asyncio.Event, unconfirmed: int = MAX_UNCONFIRMED
+    ) -> None:
+        self.confirmed = self.refused = self.without_key = 0
+        self._problems: list[str] = []
+        self._producer, self._rate, self._stop = producer, rate, stop
+        self._unconfirmed, self._room = unconfirmed, asyncio.Semaphore(unconfirmed)
+
+    async def run(self, records: AsyncIterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Send records, each after its place, until a signal; wait until every one is acknowledged."""
+        started, sent = time.monotonic(), 0
+        async for place, record in records:
+            if self._rate is not None:
+                delay = max(started + sent / self._rate - time.monotonic(), 0)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), delay)
+            if self._stop.is_set():
+                break
+            await self._room.acquire()
+            sent += 1
+            self.without_key += record["key"] is None
+            try:
+                future = await self._producer.send(**record)
+            except KafkaError as error:
+                self._count(place, error)
+            else:
+                future.add_done_callback(lambda done, at=place: self._count(at, done.exception()))
+        await self._producer.flush()
+        for _ in range(self._unconfirmed):  # wait until every acknowledgement is counted
+            await self._room.acquire()
+
+    def _count(self, place: str, error: BaseException | None) -> None:
+        self._room.release()
+        if error is None:
+            self.confirmed += 1
+            return
+        self.refused += 1
+        if len(self._problems) < MAX_PROBLEMS_SHOWN:
+            self._problems.append(f"  {place}: {type(error).__name__}: {printable(str(error), 200)}")
+
+    def end(self) -> None:
+        """Exit with 1 if records were refused, with 130 after a signal."""
+        if self.refused:
+            problems = "\n".join(self._problems)
+            raise CommandError(f"the broker refused {self.refused} of the records:\n{problems}")
+        if self._stop.is_set():
+            raise typer.Exit(130)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 from judge.text.printable import printable
 from streams.cli.options import BROKERS, CONFIG, JSON, ONLY_LABEL, ONLY_METRIC, RATE
-from streams.cli.running import CommandError, emit, until
+from streams.cli.running import emit, until
 from streams.cli.session import opened, session
-
-MAX_UNCONFIRMED = 2000
-MAX_PROBLEMS_SHOWN = 10
 
 
 def produce(
@@ -35,6 +31,7 @@ def produce(
     Lines that are not JSON are sent without a key. Empty lines are skipped. Ends when the broker has
     acknowledged every record; exit code 1 if it refused any.
     """
+    from streams.cli.records import Sender
     from streams.kafka.topics.grants import produce_grants
 
     call = session(config, bootstrap_servers)
@@ -68,60 +65,6 @@ async def _records(lines: BinaryIO, topic: str, key_field: str) -> AsyncIterator
         number += 1
         if value := line.rstrip(b"\r\n"):
             yield f"line {number}", {"topic": topic, "value": value, "key": key_of(value, key_field)}
-
-
-class Sender:
-    """Sends records, at most `rate` a second, and counts what the broker acknowledges and refuses."""
-
-    def __init__(
-        self, producer: Any, rate: float | None, stop: asyncio.Event, unconfirmed: int = MAX_UNCONFIRMED
-    ) -> None:
-        self.confirmed = self.refused = self.without_key = 0
-        self._problems: list[str] = []
-        self._producer, self._rate, self._stop = producer, rate, stop
-        self._unconfirmed, self._room = unconfirmed, asyncio.Semaphore(unconfirmed)
-
-    async def run(self, records: AsyncIterable[tuple[str, Mapping[str, Any]]]) -> None:
-        """Send records, each after its place, until a signal; wait until every one is acknowledged."""
-        from aiokafka.errors import KafkaError
-
-        started, sent = time.monotonic(), 0
-        async for place, record in records:
-            if self._rate is not None:
-                delay = max(started + sent / self._rate - time.monotonic(), 0)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stop.wait(), delay)
-            if self._stop.is_set():
-                break
-            await self._room.acquire()
-            sent += 1
-            self.without_key += record["key"] is None
-            try:
-                future = await self._producer.send(**record)
-            except KafkaError as error:
-                self._count(place, error)
-            else:
-                future.add_done_callback(lambda done, at=place: self._count(at, done.exception()))
-        await self._producer.flush()
-        for _ in range(self._unconfirmed):  # wait until every acknowledgement is counted
-            await self._room.acquire()
-
-    def _count(self, place: str, error: BaseException | None) -> None:
-        self._room.release()
-        if error is None:
-            self.confirmed += 1
-            return
-        self.refused += 1
-        if len(self._problems) < MAX_PROBLEMS_SHOWN:
-            self._problems.append(f"  {place}: {type(error).__name__}: {printable(str(error), 200)}")
-
-    def end(self) -> None:
-        """Exit with 1 if records were refused, with 130 after a signal."""
-        if self.refused:
-            problems = "\n".join(self._problems)
-            raise CommandError(f"the broker refused {self.refused} of the records:\n{problems}")
-        if self._stop.is_set():
-            raise Exit(130)
 
 
 def tail(
