@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
-from prometheus_client import CollectorRegistry
 
 from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
@@ -21,11 +20,7 @@ from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.topics.table import AGENTS
 from streams.settings.judge import BudgetSettings, EndpointSettings
 from streams.settings.tree import Settings
-from streams.worker.run import run_worker
-from streams.worker.worker import Worker
-from tests.integration.deadlines import until
-
-_STOP_SECONDS = 40.0
+from tests.integration.stage import running_worker
 
 
 @dataclass
@@ -72,10 +67,11 @@ async def traffic(servers: str, topic: str, *, rate: float) -> AsyncIterator[Tra
 @asynccontextmanager
 async def installation(*, rate: float, store: Path) -> AsyncIterator[Traffic]:
     """Run an installation with a verdict store and a budget; it has ended after the block."""
-    async with AsyncExitStack() as stack:
-        topics = demo_topics(Settings()) | {Settings().topics.budget: 1}
-        broker = await stack.enter_async_context(EmbeddedBroker(topics=topics, auto_create_topics=False))
-        judge = await stack.enter_async_context(OfflineJudge(latency_seconds=0.0))
+    topics = demo_topics(Settings()) | {Settings().topics.budget: 1}
+    async with (
+        EmbeddedBroker(topics=topics, auto_create_topics=False) as broker,
+        OfflineJudge(latency_seconds=0.0) as judge,
+    ):
         settings = demo_settings(
             bootstrap_servers=broker.bootstrap_servers,
             endpoint=EndpointSettings(name="offline", base_url=judge.base_url, model=OFFLINE_MODEL),
@@ -83,27 +79,9 @@ async def installation(*, rate: float, store: Path) -> AsyncIterator[Traffic]:
         kept = settings.store.model_copy(update={"path": store})
         judging = settings.judge.model_copy(update={"budget": BudgetSettings(calls_per_day=100_000)})
         settings = settings.model_copy(update={"store": kept, "judge": judging})
-        stop = asyncio.Event()
-        ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
-        running = run_worker(
-            settings,
-            stop=stop,
-            agents=(*AGENTS, "store"),
-            registry=CollectorRegistry(),
-            on_ready=ready.set_result,
-        )
-        worker = asyncio.create_task(running)
-
-        async def end() -> None:
-            stop.set()
-            await asyncio.wait_for(worker, _STOP_SECONDS)
-
-        stack.push_async_callback(end)
-        await until(lambda: ready.done() or worker.done(), "a worker that reads", deadline_seconds=45)
-        if worker.done():
-            await worker
-        made = await stack.enter_async_context(
-            traffic(broker.bootstrap_servers, settings.topics.events, rate=rate)
-        )
-        made.url = ready.result().url
-        yield made
+        async with (
+            running_worker(settings, agents=(*AGENTS, "store")) as (worker, _),
+            traffic(broker.bootstrap_servers, settings.topics.events, rate=rate) as made,
+        ):
+            made.url = worker.url
+            yield made

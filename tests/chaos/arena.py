@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -142,7 +141,7 @@ class Arena:
         own: Mapping[str, str] | None = None,
     ) -> None:
         """Start more workers and wait until each reads; `own` are settings as variables without prefix."""
-        config = str(self.write_settings())
+        config = str(self.stage.write_settings())
         command = [*program, "worker", "--config", config, "--agents", ",".join(agents)]
         if set(agents) <= set(AGENTS):  # the others commit nothing in this group
             self._groups.add(tuple(agents))
@@ -169,11 +168,6 @@ class Arena:
         await worker.restart(program=program)
         await worker.reads()
         await self.judged(20)
-
-    def write_settings(self) -> Path:
-        settings = self.directory / "settings.yaml"
-        settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
-        return settings
 
     def start_feed(self, *, stretch: float = 1.0, poison_every: int = POISON_EVERY, **more: Any) -> None:
         """Produce the events in the background; the last ones when the fault is over."""

@@ -14,7 +14,6 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from aiohttp import web
 
 from streams.cli.main import run
@@ -146,10 +145,8 @@ def _run(
 
 @contextlib.asynccontextmanager
 async def process(stage: Stage, *, log: str = "worker.log") -> AsyncIterator[Worker]:
-    settings = stage.directory / "settings.yaml"
-    settings.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
     constants = partial(tuned, stage.constants)
-    arguments = ("worker", "--config", str(settings))
+    arguments = ("worker", "--config", str(stage.write_settings()))
     async with worker(*arguments, log=stage.directory / log, prepare=constants) as started:
         await started.url()
         yield started

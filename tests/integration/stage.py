@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from prometheus_client import CollectorRegistry
 
@@ -89,6 +90,25 @@ def decided(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
     return found
 
 
+@contextlib.asynccontextmanager
+async def running_worker(
+    settings: Settings, chat: ChatClient | None = None, *, agents: Sequence[AgentName] = AGENTS
+) -> AsyncIterator[tuple[Worker, CollectorRegistry]]:
+    """Run a worker in this event loop; without a chat it uses the endpoints of its settings."""
+    stop, registry = asyncio.Event(), CollectorRegistry()
+    ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
+    options: dict[str, Any] = {"agents": agents, "registry": registry, "on_ready": ready.set_result}
+    task = asyncio.create_task(run_worker(settings, stop=stop, chat=chat, **options))
+    try:
+        await until(lambda: task.done() or ready.done(), "a worker that reads")
+        if task.done():
+            await task
+        yield ready.result(), registry
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, DEADLINE_SECONDS)
+
+
 @dataclass
 class Stage:
     bootstrap_servers: str
@@ -145,6 +165,14 @@ class Stage:
             place[last] = value
         return document
 
+    def write_settings(self, stem: str = "settings", **changes: Any) -> Path:
+        """Write its settings, with changes of the section `kafka`."""
+        document = self.document()
+        document["kafka"] |= changes
+        file = self.directory / f"{stem}.yaml"
+        file.write_text(yaml.safe_dump(document), encoding="utf-8")
+        return file
+
     @property
     def settings(self) -> Settings:
         return Settings.model_validate(self.document())
@@ -158,20 +186,9 @@ class Stage:
     async def worker(
         self, chat: ChatClient | None, *, agents: Sequence[AgentName] = AGENTS
     ) -> AsyncIterator[tuple[Worker, CollectorRegistry]]:
-        """Run a worker in this event loop; without a chat it uses the endpoints of its settings."""
-        stop, registry = asyncio.Event(), CollectorRegistry()
-        ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
-        options: dict[str, Any] = {"agents": agents, "registry": registry, "on_ready": ready.set_result}
-        task = asyncio.create_task(run_worker(self.settings, stop=stop, chat=chat, **options))
         with tuned(self.constants):
-            try:
-                await until(lambda: task.done() or ready.done(), "a worker that reads")
-                if task.done():
-                    await task
-                yield ready.result(), registry
-            finally:
-                stop.set()
-                await asyncio.wait_for(task, DEADLINE_SECONDS)
+            async with running_worker(self.settings, chat, agents=agents) as running:
+                yield running
 
     async def produce(self, values: Sequence[bytes | None], *, topic: str = "events", **record: Any) -> None:
         async with AIOKafkaProducer(**self._client_options, max_request_size=20_000_000) as producer:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiokafka.admin import NewTopic
 from aiokafka.protocol.admin import DescribeGroupsRequest_v1
 from aiokafka.protocol.group import HeartbeatRequest_v1
@@ -64,12 +63,6 @@ async def diagnosed(stage: Stage, env: Mapping[str, str] | None = None, **option
 def found(diagnosis: Diagnosis, check: str, subject: str = "") -> Finding:
     (one,) = (one for one in diagnosis.findings if one.check == check and one.subject == subject)
     return one
-
-
-def config(stage: Stage) -> str:
-    file = stage.directory / "judgestream.yaml"
-    file.write_text(yaml.safe_dump(stage.document()))
-    return str(file)
 
 
 async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
@@ -183,15 +176,16 @@ async def test_the_doctor_does_not_disturb_a_running_worker(topics: Stage) -> No
 
 @pytest.mark.slow
 async def test_the_command_says_all_of_it(topics: Stage) -> None:
-    file = config(topics)
-    ended = await judgestream("doctor", "--config", file, "--skip", "verdict")
+    config = str(topics.write_settings())
+    ended = await judgestream("doctor", "--config", config, "--skip", "verdict")
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert all(line.startswith(("ok ", "warning ", "not tried ", "          ->")) for line in lines[:-1])
     assert lines[-1].startswith("a worker can run: ")
     assert "\x1b" not in ended.out
     topics.name = "other"
-    ended = await judgestream("doctor", "-c", config(topics), "--json", "--skip", "verdict", "--skip", "port")
+    config = str(topics.write_settings())
+    ended = await judgestream("doctor", "-c", config, "--json", "--skip", "verdict", "--skip", "port")
     told = json.loads(ended.out)
     assert (ended.code, told["ok"], told["exit_code"]) == (1, False, 1)
     assert told["counts"]["failed"] == len(NEEDED)
@@ -206,7 +200,8 @@ async def test_the_command_says_all_of_it(topics: Stage) -> None:
 
 async def test_as_init_container(tmp_path: Path, offline: OfflineJudge) -> None:
     stage = judged_by(offline, f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
-    options = ("doctor", "-c", config(stage), "--skip", "verdict", "--wait", "50", "--timeout", "5")
+    config = str(stage.write_settings())
+    options = ("doctor", "-c", config, "--skip", "verdict", "--wait", "50", "--timeout", "5")
     port = int(stage.bootstrap_servers.partition(":")[2])
     async with running(*options) as service:
         await _told(service, "nothing listens at")
@@ -228,11 +223,11 @@ async def _told(service: Service, words: str) -> None:
 async def test_waiting_ends(tmp_path: Path) -> None:
     stage = Stage(f"127.0.0.1:{free_ports(1)[0]}", tmp_path)
     stage.changes = {"judge.endpoints": [{"name": "a", "model": "m", "api_key_env": "NONE"}]}
-    ended = await judgestream(
-        "doctor", "-c", config(stage), "--wait", "600", "--skip", "judge", "--skip", "verdict"
-    )
+    doctor = ("doctor", "-c", str(stage.write_settings()))
+    ended = await judgestream(*doctor, "--wait", "600", "--skip", "judge", "--skip", "verdict")
     assert (ended.code, ended.err) == (2, "")
     stage.changes = {"judge.endpoints": [{"name": "a", "model": "m", "base_url": stage.base_url}]}
-    ended = await judgestream("doctor", "-c", config(stage), "--wait", "1")
+    stage.write_settings()
+    ended = await judgestream(*doctor, "--wait", "1")
     assert ended.code == 1
     assert ended.err.startswith("waiting, ")

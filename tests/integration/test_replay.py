@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import web
 
 from schemas import QAEvent, Scored
@@ -92,9 +91,7 @@ def events(first: int, count: int) -> list[bytes]:
 
 
 def replay(stage: Stage, *options: str) -> AbstractAsyncContextManager[Service]:
-    config = stage.directory / "settings.yaml"
-    config.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
-    return running("replay", "--config", str(config), "--yes", "--json", *options)
+    return running("replay", "--config", str(stage.write_settings()), "--yes", "--json", *options)
 
 
 def report_of(ended: Ended, *, code: int = 0) -> dict[str, Any]:

@@ -198,7 +198,7 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
             {"name": "flaky", "base_url": flaky.url, "model": "m", "api_key_file": str(key_file)},
         )
         stage.access = broker.client_options()
-        config = written(tmp_path, "worker.yaml", stage.document())
+        config = str(stage.write_settings())
         prepare = partial(fail_at_an_event, SECRETS["judge key by variable"])
         command = ("--debug", "worker", "--config", config)
         async with worker(*command, log=tmp_path / "log", env=env, prepare=prepare) as one:
@@ -244,7 +244,7 @@ async def test_commands(tmp_path: Path) -> None:
     ):
         refused_key = {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"}
         stage = staged(tmp_path, broker.bootstrap_servers, plain(tmp_path), refused_key)
-        config = written(tmp_path, "commands.yaml", stage.document())
+        config = str(stage.write_settings())
         by_variable = env | {
             "JUDGESTREAM_JUDGE__ENDPOINTS": json.dumps([{**inline, "base_url": flaky.url}]),
             "JUDGESTREAM_TELEMETRY__BASIC_AUTH": yaml.safe_dump(
@@ -302,7 +302,7 @@ async def test_tokens(tmp_path: Path) -> None:
         security = {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "oauth": oauth}
         endpoint = {"name": "flaky", "base_url": judge.url, "model": "m"}
         stage = staged(tmp_path, broker.bootstrap_servers, security, endpoint)
-        config = written(tmp_path, "oauth.yaml", stage.document())
+        config = str(stage.write_settings())
         for command in (("doctor", "--skip", "verdict", "-c"), ("config", "show")):
             keep(scan, command[0], await judgestream("--debug", *command, config, env=env))
         command = ("--debug", "worker", "--config", config)
@@ -325,7 +325,7 @@ async def test_the_password_of_a_key(tmp_path: Path) -> None:
         named = {"certificate_file": str(files.certificate), "key_file": str(files.key)}
         security = {"protocol": "SSL", "key_password_env": "KEY_PASSWORD", **named}
         endpoint = {"name": "none", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
-        config = written(tmp_path, "key.yaml", staged(tmp_path, "127.0.0.1:9", security, endpoint).document())
+        config = str(staged(tmp_path, "127.0.0.1:9", security, endpoint).write_settings())
         ended = await judgestream(
             "--debug", "doctor", "-c", config, env={"KEY_PASSWORD": SECRETS["key password"]}
         )

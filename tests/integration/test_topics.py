@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from streams.errors import StreamsError
@@ -16,18 +14,8 @@ from streams.kafka.topics.admin import make_topics
 from streams.settings.tree import Settings
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
+from tests.integration.stage import Stage
 from tests.streams.cli.processes import call
-
-
-def _document(broker: RunningBroker, topic_name: Callable[[str], str], **topics: Any) -> dict[str, Any]:
-    stem = topic_name("topics")
-    fields = "events scores dead_letters alerts labels"
-    names = {name: f"{stem}.{name}" for name in fields.split()}
-    return {
-        "kafka": {"bootstrap_servers": broker.bootstrap_servers},
-        "topics": {**names, "prefix": f"{stem}.", "create_partitions": 3, **topics},
-        "metrics": {"coverage": {}},
-    }
 
 
 async def _look(broker: RunningBroker, name: str) -> tuple[int, Mapping[str, str]]:
@@ -39,14 +27,14 @@ async def _look(broker: RunningBroker, name: str) -> tuple[int, Mapping[str, str
 
 
 async def test_missing_topics_are_made_once_and_as_planned_and_others_not_changed(
-    broker: RunningBroker, topic_name: Callable[[str], str]
+    broker: RunningBroker, tmp_path: Path
 ) -> None:
-    settings = Settings.model_validate(_document(broker, topic_name))
+    settings = Stage(broker.bootstrap_servers, tmp_path, partitions=3).settings
     broker.create_topic(settings.topics.scores, 1, retention_ms="3600000", cleanup_policy="delete")
     for dry_run in (True, True, False):
         wanted, missing = await make_topics(settings, dry_run=dry_run)
         assert missing == [one for one in wanted if one.name != settings.topics.scores]
-    partitions, config = await _look(broker, settings.topics.task_topic("coverage"))
+    partitions, config = await _look(broker, settings.topics.task_topic("tone"))
     assert partitions == 3
     assert config["retention.ms"] == "604800000"  # a week
     assert config["cleanup.policy"] == "delete"
@@ -63,21 +51,15 @@ async def test_a_broker_that_is_not_there_is_named() -> None:
 
 @pytest.mark.usefixtures("no_settings")
 def test_the_command_prints_a_line_per_topic(
-    broker: RunningBroker,
-    topic_name: Callable[[str], str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    broker: RunningBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    document = _document(broker, topic_name)
-    scores = document["topics"]["scores"]
-    file = tmp_path / "settings.yaml"
-    file.write_text(yaml.safe_dump(document), encoding="utf-8")
-    command = ("topics", "--config", str(file))
+    stage = Stage(broker.bootstrap_servers, tmp_path, partitions=3)
+    command = ("topics", "--config", str(stage.write_settings()))
     assert call(*command, "--dry-run") == 0
     kept = "cleanup.policy=delete, retention.ms=2592000000"
-    assert f"would create {scores}: 3 partitions, 1 copies, {kept}" in capsys.readouterr().out
+    assert f"would create {stage.topic('scores')}: 3 partitions, 1 copies, {kept}" in capsys.readouterr().out
     assert call(*command, "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert all(one["created"] for one in said["topics"])
     assert call(*command) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"ok {document['topics']['events']}"
+    assert capsys.readouterr().out.splitlines()[0] == f"ok {stage.topic('events')}"

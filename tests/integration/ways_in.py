@@ -136,13 +136,6 @@ class GuardedStage(Stage):
         finally:
             self.kafka.forbid(principal or self.principal, grants)
 
-    def write_settings(self, stem: str = "settings", **changes: Any) -> Path:
-        document = self.document()
-        document["kafka"] |= changes
-        file = self.directory / f"{stem}.yaml"
-        file.write_text(yaml.safe_dump(document), encoding="utf-8")
-        return file
-
     def process(self, file: Path, *, agents: Sequence[str] = AGENTS) -> AbstractAsyncContextManager[Worker]:
         arguments = ("worker", "--config", str(file), "--agents", ",".join(agents))
         return worker(*arguments, log=file.with_suffix(".log"), env=ENVIRONMENT)
