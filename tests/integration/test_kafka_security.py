@@ -156,18 +156,6 @@ async def test_split_parts_need_only_their_own_permissions(kafka: SecureKafka, s
             await stopped(worker)
 
 
-async def test_a_worker_creates_topics_only_with_the_permission(kafka: SecureKafka, staged: Staged) -> None:
-    stage = staged("SCRAM", scram(kafka))
-    settings, grants = stage.settings, stage.grants()
-    wanted = plan_topics(settings, AGENTS)
-    with stage.allowed(grants):
-        refusal = rf"lacks Create on topic {stage.name}\..*--operation Create"
-        with pytest.raises(KafkaAccessError, match=refusal):
-            await ensure_topics(settings.kafka, wanted, create=True, grants=grants)
-        with stage.allowed(creating_grants(grants)):
-            await ensure_topics(settings.kafka, wanted, create=True, grants=grants)
-
-
 async def test_the_commands_end_with_one_line_and_exit_code_2(kafka: SecureKafka, staged: Staged) -> None:
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
@@ -317,12 +305,19 @@ async def test_a_refused_client_gets_the_remedy(kafka: SecureKafka, tmp_path: Pa
 async def test_each_missing_permission_is_named_with_the_command_that_grants_it(
     kafka: SecureKafka, staged: Staged
 ) -> None:
-    """It is the doctor's one failure, and stops the start of a worker. DescribeConfigs alone is a warning."""
+    """It is the doctor's one failure, and stops the start of a worker. DescribeConfigs alone is a warning.
+
+    A worker creates topics only with the permission.
+    """
     stage = staged("SCRAM", scram(kafka))
-    await stage.create_topics()
-    grants, group = stage.grants(), f"group {stage.settings.kafka.group_id}"
+    section, grants = stage.settings.kafka, stage.grants()
     wanted = plan_topics(stage.settings, AGENTS)
     with stage.allowed(grants):
+        refusal = rf"lacks Create on topic {stage.name}\..*--operation Create"
+        with pytest.raises(KafkaAccessError, match=refusal):
+            await ensure_topics(section, wanted, create=True, grants=grants)
+        with stage.allowed(creating_grants(grants)):
+            await ensure_topics(section, wanted, create=True, grants=grants)
         diagnosis = await diagnosed(stage)
         assert diagnosis.exit_code == 0
         hidden = [one for one in diagnosis.findings if "settings cannot be read" in one.detail]
@@ -330,7 +325,7 @@ async def test_each_missing_permission_is_named_with_the_command_that_grants_it(
         assert {one.subject for one in hidden} == {"broker", *topics}
         assert all(one.outcome == "warning" for one in hidden)
         assert all("--operation DescribeConfigs" in one.remedy for one in hidden)
-        await ensure_topics(stage.settings.kafka, wanted, create=False, grants=grants)
+        await ensure_topics(section, wanted, create=False, grants=grants)
         for grant in grants:
             for operation in grant.operations:
                 command = (
@@ -340,10 +335,10 @@ async def test_each_missing_permission_is_named_with_the_command_that_grants_it(
                 stage.kafka.forbid(stage.principal, gone)
                 diagnosis = await diagnosed(stage)
                 with pytest.raises(KafkaAccessError) as caught:
-                    await ensure_topics(stage.settings.kafka, wanted, create=False, grants=grants)
+                    await ensure_topics(section, wanted, create=False, grants=grants)
                 stage.kafka.allow(stage.principal, gone)
                 (one,) = diagnosis.failures
-                assert one.subject == (grant.name if grant.resource == "topic" else group)
+                assert one.subject == f"{'group ' * (grant.resource == 'group')}{grant.name}"
                 assert f"User:{USER} may not" in one.detail
                 assert one.remedy.endswith(command), one
                 assert (diagnosis.exit_code, diagnosis.may_pass) == (1, False)
