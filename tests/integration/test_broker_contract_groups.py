@@ -21,17 +21,19 @@ from tests.integration.wire_client import WireClient, init_producer_id, produce_
 from tests.streams.kafka.logs import batch
 
 
-def _member(broker: RunningBroker, topic: str, group: str, **options: Any) -> AIOKafkaConsumer:
+def _group(topic: str) -> str:
+    return f"{topic}-group"
+
+
+def _member(broker: RunningBroker, topic: str, **options: Any) -> AIOKafkaConsumer:
     settings: dict[str, Any] = {
-        "bootstrap_servers": broker.bootstrap_servers,
-        "group_id": group,
-        "auto_offset_reset": "earliest",
+        "group_id": _group(topic),
         "enable_auto_commit": False,
         "session_timeout_ms": 6000,
         "heartbeat_interval_ms": 100,
         "retry_backoff_ms": 50,
     }
-    return AIOKafkaConsumer(topic, **{**settings, **options})
+    return broker.consumer(topic, **{**settings, **options})
 
 
 async def _vanish(consumer: AIOKafkaConsumer) -> None:
@@ -60,12 +62,11 @@ def _shared_out(consumers: Iterable[AIOKafkaConsumer], count: int) -> Callable[[
 
 async def test_partitions_are_shared_among_the_members(broker: RunningBroker) -> None:
     topic = broker.new_topic("share", 6)
-    group = f"{topic}-group"
-    async with _member(broker, topic, group) as first:
+    async with _member(broker, topic) as first:
         await until(_shared_out([first], 6), "one member owns all")
-        async with _member(broker, topic, group) as second:
+        async with _member(broker, topic) as second:
             await until(_shared_out([first, second], 6), "two members share")
-            async with _member(broker, topic, group) as third:
+            async with _member(broker, topic) as third:
                 await until(_shared_out([first, second, third], 6), "three members share")
             await until(_shared_out([first, second], 6), "two members share again")
         await until(_shared_out([first], 6), "one member owns all again")
@@ -73,8 +74,7 @@ async def test_partitions_are_shared_among_the_members(broker: RunningBroker) ->
 
 async def test_members_that_start_together(broker: RunningBroker) -> None:
     topic = broker.new_topic("together", 7)
-    group = f"{topic}-group"
-    consumers = [_member(broker, topic, group) for _ in range(3)]
+    consumers = [_member(broker, topic) for _ in range(3)]
     try:
         await asyncio.gather(*(consumer.start() for consumer in consumers))
         await until(_shared_out(consumers, 7), "three members share")
@@ -84,16 +84,15 @@ async def test_members_that_start_together(broker: RunningBroker) -> None:
 
 async def test_a_dead_member_is_replaced(broker: RunningBroker) -> None:
     topic = broker.new_topic("death", 2)
-    group = f"{topic}-group"
     async with broker.producer() as producer:
         for number in range(20):
             await producer.send(topic, b"%d" % number, partition=number % 2)
-    dead = _member(broker, topic, group, session_timeout_ms=1000)
+    dead = _member(broker, topic, session_timeout_ms=1000)
     await dead.start()
     await take(dead, 20)
     await dead.commit({TopicPartition(topic, 0): 7, TopicPartition(topic, 1): 10})
     await _vanish(dead)
-    async with _member(broker, topic, group) as heir:
+    async with _member(broker, topic) as heir:
         records = await take(heir, 3)
     # Ten records a partition: 3 were not committed on partition 0, none on partition 1.
     assert [(record.partition, record.offset) for record in records] == [(0, 7), (0, 8), (0, 9)]
@@ -101,7 +100,6 @@ async def test_a_dead_member_is_replaced(broker: RunningBroker) -> None:
 
 async def test_many_members_come_and_go_and_nothing_is_lost(broker: RunningBroker) -> None:
     topic = broker.new_topic("churn", 4)
-    group = f"{topic}-group"
     total = 3000
     seen: set[int] = set()
 
@@ -117,7 +115,7 @@ async def test_many_members_come_and_go_and_nothing_is_lost(broker: RunningBroke
                     await consumer.commit()
 
     async def live(life_seconds: float, end: Callable[[AIOKafkaConsumer], Any]) -> None:
-        consumer = _member(broker, topic, group, session_timeout_ms=1000)
+        consumer = _member(broker, topic, session_timeout_ms=1000)
         await consumer.start()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(read(consumer), life_seconds)
@@ -133,7 +131,7 @@ async def test_many_members_come_and_go_and_nothing_is_lost(broker: RunningBroke
     await asyncio.gather(
         write(), live(1.0, _vanish), live(1.5, AIOKafkaConsumer.stop), live(0.6, AIOKafkaConsumer.stop)
     )
-    async with _member(broker, topic, group) as last:
+    async with _member(broker, topic) as last:
         reading = asyncio.create_task(read(last))
         await until(lambda: len(seen) == total, f"all {total} records")
         reading.cancel()
@@ -144,11 +142,10 @@ async def test_many_members_come_and_go_and_nothing_is_lost(broker: RunningBroke
 
 async def test_groups_can_be_looked_at(broker: RunningBroker) -> None:
     topic = broker.new_topic("look")
-    group = f"{topic}-group"
-    partition = TopicPartition(topic, 0)
+    group, partition = _group(topic), TopicPartition(topic, 0)
     async with (
         kafka_admin(broker.bootstrap_servers) as admin,
-        _member(broker, topic, group, client_id="seen") as member,
+        _member(broker, topic, client_id="seen") as member,
     ):
         await until(_shared_out([member], 1), "it joined")
         await member.commit({partition: 0})

@@ -12,23 +12,17 @@ from aiokafka.errors import RebalanceInProgressError
 from faust.types import TP
 
 from streams.kafka import consumer, consumer_thread
-from streams.kafka.app import App
-from streams.kafka.consumer import Consumer, ConsumerOptions
+from streams.kafka.consumer import ConsumerOptions
 from streams.kafka.delivery import BufferLimit
 from tests.integration.bench import Bench
 from tests.integration.deadlines import until
-
-
-def _consumer(app: App) -> Consumer:
-    consumer: Consumer = app.consumer
-    return consumer
 
 
 async def test_a_late_acknowledgement_after_a_rebalance_changes_nothing(bench: Bench) -> None:
     await bench.produce(2)
     place = TP(bench.topic, 0)
     async with bench.app() as (app, hands):
-        consumer = _consumer(app)
+        consumer = app.consumer
 
         def are_in_hand() -> bool:
             # The number of deliveries depends on which partition was revoked.
@@ -73,10 +67,8 @@ async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -
 async def test_a_topic_has_at_most_its_room_in_flight(bench: Bench) -> None:
     await bench.produce(50)
     await bench.produce(50, partition=1)
-    async with bench.app(ConsumerOptions(limits={bench.topic: BufferLimit(records=7, bytes=1_000_000)})) as (
-        app,
-        hands,
-    ):
+    room = BufferLimit(records=7, bytes=1_000_000)
+    async with bench.app(ConsumerOptions(limits={bench.topic: room})) as (app, hands):
         done = 0
 
         def has_more() -> bool:
@@ -84,7 +76,7 @@ async def test_a_topic_has_at_most_its_room_in_flight(bench: Bench) -> None:
 
         while done < 100:
             await until(has_more, "more records")
-            assert sum(state.unfinished for state in _consumer(app).partitions()) <= 7
+            assert sum(state.unfinished for state in app.consumer.partitions()) <= 7
             for partition, offset in hands.places[done:]:
                 await hands.ack(partition, offset)
                 done += 1
@@ -97,10 +89,8 @@ async def test_a_topic_has_at_most_its_room_in_flight(bench: Bench) -> None:
 async def test_room_is_counted_in_bytes_too(bench: Bench) -> None:
     """A room of 1,000 bytes admits three records of 400; the third crosses the limit."""
     await bench.produce(10, value=b"x" * 400)
-    async with bench.app(ConsumerOptions(limits={bench.topic: BufferLimit(records=100, bytes=1_000)})) as (
-        _,
-        hands,
-    ):
+    room = BufferLimit(records=100, bytes=1_000)
+    async with bench.app(ConsumerOptions(limits={bench.topic: room})) as (_, hands):
         await until(lambda: len(hands.taken) == 3, "three records")
         await hands.ack(0, 0)
         await hands.ack(0, 1)
@@ -114,7 +104,7 @@ async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
         for offset in range(6):
             await hands.ack(0, offset)
         await bench.commits(6)
-        await _consumer(app).seek(TP(bench.topic, 0), 2)
+        await app.consumer.seek(TP(bench.topic, 0), 2)
         await until(lambda: len(hands.taken) == 10, "four again")
         assert hands.places[6:] == [(0, 2), (0, 3), (0, 4), (0, 5)]
         await bench.commits(2)
@@ -131,7 +121,7 @@ async def test_start_offsets_that_come_after_the_next_assignment_move_nothing(be
         await hands.ack(0, 0)
         await hands.ack(0, 1)
         await bench.commits(2)
-        thread = _consumer(app)._thread
+        thread = app.consumer._thread
         client = thread._ensure_consumer()
         committed = client.committed
         asked, answer, answered = threading.Event(), threading.Event(), threading.Event()
@@ -144,11 +134,11 @@ async def test_start_offsets_that_come_after_the_next_assignment_move_nothing(be
             return offset
 
         client.committed = late
-        overtaken = asyncio.create_task(_consumer(app).perform_seek())
+        overtaken = asyncio.create_task(app.consumer.perform_seek())
         await until(asked.is_set, "a lookup of start offsets")
         overtaken.cancel()
         client.committed = committed
-        await _consumer(app).perform_seek()
+        await app.consumer.perform_seek()
         await until(lambda: len(hands.taken) == 6, "two records again")
         answer.set()
         await until(answered.is_set, "the late answer")
@@ -164,7 +154,7 @@ async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
     await bench.produce(1)
     async with bench.app() as (app, hands):
         await until(lambda: len(hands.taken) == 1, "the record")
-        thread = _consumer(app)._thread
+        thread = app.consumer._thread
         client = thread._ensure_consumer()
         stop = client.stop
         revoked = asyncio.Event()
@@ -189,7 +179,7 @@ async def test_a_stop_does_not_wait_for_the_leave_group_response(
 ) -> None:
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
     async with bench.app() as (app, _):
-        client = _consumer(app)._thread._ensure_consumer()
+        client = app.consumer._thread._ensure_consumer()
 
         async def never() -> None:
             await asyncio.Event().wait()
@@ -217,7 +207,7 @@ async def test_a_connection_that_does_not_close_is_left(
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
     async with bench.app() as (app, _):
-        client = _consumer(app)._thread._ensure_consumer()
+        client = app.consumer._thread._ensure_consumer()
         stuck = client._client._conns["stuck"] = _StuckConnection()
         await asyncio.wait_for(app.stop(), 60)
     assert stuck.closed is not None
@@ -231,7 +221,7 @@ async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch
     await bench.produce(1)
     async with bench.app() as (app, hands):
         await until(lambda: len(hands.taken) == 1, "the record")
-        client = _consumer(app)._thread._ensure_consumer()
+        client = app.consumer._thread._ensure_consumer()
         asked = asyncio.Event()
 
         async def never(_: Any) -> None:
@@ -270,21 +260,15 @@ async def test_a_record_that_finishes_during_a_commit_is_committed(
     assert await bench.committed() == 2
 
 
-# The start position of a new consumer group
-
-
-def _plan(bench: Bench, start: object) -> ConsumerOptions:
-    return ConsumerOptions(finish_seconds=0.1, starts={bench.topic: start})  # type: ignore[dict-item] # one of a Start's kinds
-
-
 async def test_a_new_group_passes_over_the_backlog_alone(bench: Bench) -> None:
+    options = ConsumerOptions(finish_seconds=0.1, starts={bench.topic: "latest"})
     await bench.produce(3)
-    async with bench.app(_plan(bench, "latest")) as (_, hands):
+    async with bench.app(options) as (_, hands):
         await bench.commits(3)
         await bench.produce(1)
         await until(lambda: hands.places == [(0, 3)], "the new record")
         await hands.ack(0, 3)
     await bench.produce(2)
-    async with bench.app(_plan(bench, "latest")) as (_, hands):
+    async with bench.app(options) as (_, hands):
         await until(lambda: len(hands.taken) == 2, "the records that came meanwhile")
         assert hands.places == [(0, 4), (0, 5)]
