@@ -49,13 +49,7 @@ class RunningBroker:
     bootstrap_servers: str
 
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:
-        """`max_message_bytes="..."` sets `max.message.bytes`."""
-        create_topic(
-            self.bootstrap_servers,
-            name,
-            partitions,
-            configs={key.replace("_", "."): value for key, value in configs.items()},
-        )
+        create_topic(self.bootstrap_servers, name, partitions, configs=configs)
 
     def new_topic(self, stem: str, partitions: int = 1, **configs: str) -> str:
         name = f"{stem}-{uuid.uuid4().hex[:8]}"

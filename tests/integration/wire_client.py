@@ -17,6 +17,7 @@ from aiokafka.protocol.transaction import InitProducerIdRequest_v0
 from aiokafka.protocol.types import Array, Boolean, Float64, Int16, Int32, Schema, String
 
 _CLIENT_ID = "wire-client"
+_CREATION_SECONDS = 60
 _TEXT = String()
 _ENTITY = Array(("entity_type", _TEXT), ("entity_name", _TEXT))
 
@@ -102,21 +103,20 @@ def create_topic(
     *,
     configs: Mapping[str, str] | None = None,
     copies: int = 1,
-    deadline_seconds: float = 60.0,
 ) -> None:
-    wanted: tuple[Any, ...] = (topic, partitions, copies, [], list((configs or {}).items()))
+    """Create a topic and wait for its leaders; a config `max_message_bytes` sets `max.message.bytes`."""
+    named = [(key.replace("_", "."), value) for key, value in (configs or {}).items()]
+    wanted: tuple[Any, ...] = (topic, partitions, copies, [], named)
     with WireClient(bootstrap_servers) as client:
-        request = CreateTopicsRequest_v2([wanted], int(deadline_seconds * 1000), False)  # noqa: FBT003 - aiokafka's
+        request = CreateTopicsRequest_v2([wanted], _CREATION_SECONDS * 1000, False)  # noqa: FBT003 - aiokafka's
         ((_, error, message),) = client.ask(request).topic_errors
         assert error == 0, f"creating {topic!r}: error {error}, {message}"
-        deadline = time.monotonic() + deadline_seconds
+        deadline = time.monotonic() + _CREATION_SECONDS
         while True:
             error, leaders = partition_leaders(client, topic)
             if error == 0 and len(leaders) == partitions and min(leaders) >= 0:
                 return
-            assert time.monotonic() < deadline, (
-                f"{topic!r} has no leaders after {deadline_seconds} s: {leaders}"
-            )
+            assert time.monotonic() < deadline, f"{topic!r} has no leaders in time: {leaders}"
             time.sleep(0.02)  # between two looks
 
 
