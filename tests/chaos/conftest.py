@@ -23,12 +23,8 @@ def size() -> Size:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
-    kafka.start()
-    try:
+    with ApacheKafka(tmp_path_factory.mktemp("kafka")) as kafka:
         yield kafka
-    finally:
-        kafka.stop()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

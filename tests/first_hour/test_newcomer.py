@@ -111,15 +111,11 @@ def test_from_a_clone_to_an_export(terminal: Terminal, clone: Path) -> None:
 @pytest.mark.tools
 def test_from_a_clone_to_a_verdict_with_apache_kafka(terminal: Terminal, clone: Path, tmp_path: Path) -> None:
     (tmp_path / "kafka").mkdir()
-    kafka = ApacheKafka(tmp_path / "kafka")
-    kafka.start()
-    try:
+    with ApacheKafka(tmp_path / "kafka") as kafka:
         judge, port = free_ports(2)
         broker = int(kafka.bootstrap_servers.rpartition(":")[2])
         ports = {"29092": broker, "8000": judge, "8080": port}
         follow(terminal, clone, ports, skipped=("judgestream broker ", "make demo", *WITH_A_MODEL))
-    finally:
-        kafka.stop()
 
 
 def follow(terminal: Terminal, clone: Path, ports: dict[str, int], *, skipped: tuple[str, ...] = ()) -> None:

@@ -9,7 +9,7 @@ import threading
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -17,7 +17,7 @@ from mode.threads import WorkerThread
 
 from tests.integration.bench import Bench
 from tests.integration.deadlines import until
-from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
+from tests.integration.kafka import ApacheKafka
 from tests.integration.processes import Endpoint, running_endpoint
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.ways_in import PARTS, USER
@@ -27,7 +27,6 @@ from tests.threaded_broker import broker_in_thread
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-Node = TypeVar("Node", bound=ApacheKafka)
 HERE: Final = Path(__file__).parent
 
 SECONDS: Final = 400
@@ -84,7 +83,7 @@ def broker(
         with broker_in_thread() as bootstrap_servers:
             yield RunningBroker("embedded", bootstrap_servers)
         return
-    with _running(ApacheKafka(tmp_path_factory.mktemp("kafka"))) as kafka:
+    with ApacheKafka(tmp_path_factory.mktemp("kafka")) as kafka:
         yield RunningBroker("apache", kafka.bootstrap_servers)
 
 
@@ -96,23 +95,8 @@ async def bench(broker: RunningBroker) -> Bench:
 
 @pytest.fixture(scope="session")
 def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    with _running(SecureKafka(tmp_path_factory.mktemp("secure-kafka"), [USER, *PARTS])) as kafka:
+    with SecureKafka(tmp_path_factory.mktemp("secure-kafka"), [USER, *PARTS]) as kafka:
         yield kafka
-
-
-@contextlib.contextmanager
-def _running(kafka: Node) -> Iterator[Node]:
-    unavailable: str | None = None
-    try:
-        kafka.start()
-    except KafkaUnavailableError as error:
-        unavailable = str(error)
-    if unavailable is not None:  # fail instead of skip: the marker was selected
-        pytest.fail(unavailable, pytrace=False)
-    try:
-        yield kafka
-    finally:
-        kafka.stop()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tests.integration.wire_client import WireClient, init_producer_id
 from tests.places import ROOT
@@ -97,6 +97,13 @@ class ApacheKafka:
     @property
     def pid(self) -> int | None:
         return None if self._process is None or self._process.poll() is not None else self._process.pid
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         java, jars = _java(), kafka_jars()
