@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import threading
 import uuid
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from tests.integration.wire_client import create_topic
 from tests.threaded_broker import broker_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 HERE: Final = Path(__file__).parent
 
@@ -42,6 +41,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SECONDS))
 
 
+def new_name(stem: str) -> str:
+    return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
     kind: str
@@ -51,7 +54,7 @@ class RunningBroker:
         create_topic(self.bootstrap_servers, name, partitions, configs=configs)
 
     def new_topic(self, stem: str, partitions: int = 1, **configs: str) -> str:
-        name = f"{stem}-{uuid.uuid4().hex[:8]}"
+        name = new_name(stem)
         self.create_topic(name, partitions, **configs)
         return name
 
@@ -102,13 +105,6 @@ def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKaf
 @pytest.fixture
 def bootstrap_servers(broker: RunningBroker) -> str:
     return broker.bootstrap_servers
-
-
-@pytest.fixture(scope="session")
-def topic_name() -> Callable[[str], str]:
-    run = uuid.uuid4().hex[:8]
-    numbers = itertools.count(1)
-    return lambda stem: f"{stem}-{run}-{next(numbers)}"
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -19,13 +18,9 @@ from aiokafka.errors import (
 )
 
 from tests.integration.admin import kafka_admin
+from tests.integration.conftest import RunningBroker, new_name
 from tests.integration.deadlines import take, until
 from tests.integration.wire_client import WireClient, partition_leaders
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.integration.conftest import RunningBroker
 
 
 async def _send(broker: RunningBroker, topic: str, values: list[bytes], **options: object) -> None:
@@ -162,10 +157,8 @@ async def test_an_offset_out_of_range(broker: RunningBroker) -> None:
             await asyncio.wait_for(consumer.getone(), 60)
 
 
-async def test_topics_are_created_extended_configured_and_deleted(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
-    topic = topic_name("life")
+async def test_topics_are_created_extended_configured_and_deleted(broker: RunningBroker) -> None:
+    topic = new_name("life")
     async with kafka_admin(broker.bootstrap_servers) as admin:
         created = await admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "5000"})])
         assert [error for _, error, _ in created.topic_errors] == [0]
@@ -204,27 +197,24 @@ async def test_topics_are_created_extended_configured_and_deleted(
         await until(is_gone, "the topic is gone")
 
 
-def test_asking_for_an_unknown_topic(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    unknown = topic_name("unknown")
+def test_asking_for_an_unknown_topic(broker: RunningBroker) -> None:
+    unknown = new_name("unknown")
     with WireClient(broker.bootstrap_servers) as client:
         for _ in range(2):
             assert partition_leaders(client, unknown) == (UnknownTopicOrPartitionError.errno, [])
 
 
-async def test_a_topic_is_created_by_the_first_record(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
-    topic = topic_name("auto")
+async def test_a_topic_is_created_by_the_first_record(broker: RunningBroker) -> None:
+    topic = new_name("auto")
     async with broker.producer() as producer:
         await producer.send_and_wait(topic, b"first")
         assert await producer.partitions_for(topic) == {0, 1, 2, 3}
 
 
-async def test_a_large_message(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+async def test_a_large_message(broker: RunningBroker) -> None:
     """5 MB pass if the topic allows them, also with a fetch size of 1 MB; larger messages are refused."""
-    large, small = topic_name("large"), topic_name("small")
-    broker.create_topic(large, 1, max_message_bytes="6000000")
-    broker.create_topic(small, 1, max_message_bytes="100000")
+    large = broker.new_topic("large", max_message_bytes="6000000")
+    small = broker.new_topic("small", max_message_bytes="100000")
     message = b"m" * 5_000_000
     async with broker.producer(max_request_size=10_000_000) as producer:
         await producer.send_and_wait(large, b"before")

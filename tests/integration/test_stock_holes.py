@@ -13,7 +13,7 @@ import contextlib
 import gc
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +105,9 @@ async def passing(seconds: float) -> None:
         "ours",
     ]
 )
-async def rig(request: pytest.FixtureRequest, broker: RunningBroker, topic_name: Callable[[str], str]) -> Rig:
-    source, target = topic_name("source"), topic_name("target")
-    await asyncio.to_thread(broker.create_topic, source, 1)
-    await asyncio.to_thread(broker.create_topic, target, 1, max_message_bytes="1000")
+async def rig(request: pytest.FixtureRequest, broker: RunningBroker) -> Rig:
+    source = await asyncio.to_thread(broker.new_topic, "source")
+    target = await asyncio.to_thread(broker.new_topic, "target", max_message_bytes="1000")
     return Rig(broker.bootstrap_servers, source, target, is_stock=request.param == "stock")
 
 
