@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
-from prometheus_client import CollectorRegistry
 
 from judge.chat import ChatRequest
 from schemas import QAEvent
@@ -17,7 +16,7 @@ from streams.intake.reading.otlp.request import heads
 from streams.intake.selector import sampling_policy
 from tests.collector.collector import KEYED, binary, collector, to_kafka
 from tests.integration.deadlines import until
-from tests.integration.stage import Chat, Stage, decided, trace_ids
+from tests.integration.stage import Chat, Stage, decided, total, trace_ids
 from tests.integration.tuning import GRACE
 from tests.judge.scripted import ScriptedChat
 from tests.places import ROOT
@@ -143,11 +142,6 @@ def randomness(trace_id: str) -> float:
     return int(trace_id[-14:], 16) / (1 << 56)
 
 
-def total(registry: CollectorRegistry, name: str) -> float:
-    wanted = f"judgestream_score_{name}_total"
-    return sum(one.value for family in registry.collect() for one in family.samples if one.name == wanted)
-
-
 @pytest.mark.parametrize(
     ("signal", "mode", "upstream", "thinned"),
     [
@@ -185,7 +179,7 @@ async def test_weights_include_the_rate_of_a_collectors_sampler(
         others = {one for one in whole if randomness(one) >= 1 - OWN}
         await stage.holds(at_least=True, observations=len(expected) + len(others))
         results = await stage.results()
-        sums = {name: total(registry, name) for name in ("weight", "weighted")}
+        sums = {name: total(registry, f"judgestream_score_{name}_total") for name in ("weight", "weighted")}
     assert {one.event_id for one in results} == expected | others
     assert {one.sampling.probability for one in results if one.event_id in expected} == {thinned}
     assert {one.sampling.probability for one in results if one.event_id in others} == {OWN}

@@ -81,6 +81,11 @@ def trace_ids(number: int, seed: int) -> list[str]:
     return [f"{source.getrandbits(128):032x}" for _ in range(number)]
 
 
+def total(registry: CollectorRegistry, name: str) -> float:
+    """The sum of an instrument's samples, with any labels."""
+    return sum(one.value for family in registry.collect() for one in family.samples if one.name == name)
+
+
 def decided(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for family in registry.collect():

@@ -19,7 +19,7 @@ from streams.kafka.topics.table import AGENTS
 from streams.store.database import read_store
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process
-from tests.integration.stage import Stage, event
+from tests.integration.stage import Stage, event, total
 
 LABELLED, BEFORE, AFTER = 25, 100, 900
 EVERYONE = (*AGENTS, "store")
@@ -95,13 +95,10 @@ async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_an
         assert mean is not None
         assert 0.8 < mean <= 1.0
         live = LABELLED + BEFORE + AFTER
-        totals: Counter[str] = Counter()
-        for family in registry.collect():
-            for sample in family.samples:
-                totals[sample.name] += sample.value  # type: ignore[assignment] # a sum of floats
-        assert totals["judgestream_results_total"] == totals["judgestream_score_weight_total"] == live
+        assert total(registry, "judgestream_results_total") == live
+        assert total(registry, "judgestream_score_weight_total") == live
         weighted = 2 * LABELLED + 4 * BEFORE + 5 * AFTER
-        assert totals["judgestream_score_weighted_total"] == weighted
+        assert total(registry, "judgestream_score_weighted_total") == weighted
         again = [one for one in await stage.results() if one.replay_id is not None]
         assert {one.event_id for one in again} <= {f"l{n}" for n in range(LABELLED)}
         assert len({one.result_id for one in again}) == len(again)

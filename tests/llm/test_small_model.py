@@ -14,13 +14,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from prometheus_client import CollectorRegistry
 
 from benchmarks.report import data_file
 from generate.message_schemas import json_schema
 from schemas import RESULT, CoverageVerdict, Failed, RelevanceVerdict, Scored, Unscored
 from tests.integration.deadlines import until
-from tests.integration.stage import Stage
+from tests.integration.stage import Stage, decided, total
 from tests.llm.server import CONTEXT_TOKENS, MODEL, llama_server
 from tests.threaded_broker import broker_in_thread
 
@@ -72,16 +71,16 @@ async def test_thirty_events_end_with_the_identity_exact(url: str, tmp_path: Pat
         async with stage.worker(None) as (_, registry):
             await stage.produce(events)
             await until(
-                lambda: sum(_counted(registry, "judgestream_results", "status").values()) >= len(events),
+                lambda: total(registry, "judgestream_results_total") >= len(events),
                 "all events judged",
                 deadline_seconds=_DEADLINE_SECONDS,
             )
-            counts = _counted(registry, "judgestream_events", "outcome")
+            counts = decided(registry)
         seconds = time.monotonic() - began
         results, letters = await stage.results(), await stage.dead_letters()
         tasks = [*await stage.tasks("coverage"), *await stage.tasks("relevance")]
     _report(results, seconds)
-    assert counts == {"sampled": len(events)}
+    assert counts == Counter({("sampled", ""): len(events)})
     assert letters == []
     assert sorted(result.result_id for result in results) == sorted(task.result_id for task in tasks)
     assert len(results) == len(events)
@@ -90,15 +89,6 @@ async def test_thirty_events_end_with_the_identity_exact(url: str, tmp_path: Pat
         if isinstance(result, Scored):
             verdict = CoverageVerdict if result.metric == "coverage" else RelevanceVerdict
             verdict.model_validate(result.verdict)
-
-
-def _counted(registry: CollectorRegistry, name: str, label: str) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for family in registry.collect():
-        for sample in family.samples if family.name == name else ():
-            if sample.name.endswith("_total") and sample.value:
-                counts[sample.labels[label]] += int(sample.value)
-    return counts
 
 
 def _report(results: list[Result], seconds: float) -> None:
