@@ -33,17 +33,19 @@ from tests.places import ROOT
 from tests.streams.intake.reading.registry.fake_registry import fake_registry
 from tests.threaded_broker import broker_in_thread
 
-SCHEMA = {
-    "type": "record",
-    "name": "Event",
-    "fields": [{"name": name, "type": "string"} for name in ("event_id", "question", "answer")],
-}
+FIELDS: list[dict[str, Any]] = [
+    {"name": name, "type": "string"} for name in ("event_id", "question", "answer")
+]
+SCHEMA = {"type": "record", "name": "Event", "fields": FIELDS}
 
 
-def framed(number: int, text: str) -> bytes:
+def avro(number: int, schema: dict[str, Any], *named: dict[str, Any], **fields: Any) -> bytes:
+    names: dict[str, Any] = {}
+    for one in named:
+        fastavro.parse_schema(one, named_schemas=names)
     stream = io.BytesIO()
-    value = {"event_id": text, "question": "How?", "answer": "So."}
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(SCHEMA), value)
+    value = {"question": "How?", "answer": "So.", **fields}
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema, named_schemas=names), value)
     return b"\x00" + number.to_bytes(4) + stream.getvalue()
 
 
@@ -51,12 +53,13 @@ async def test_avro_events_are_judged_and_an_outage_holds_them(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
     """During an outage nothing is set aside. The doctor and `map` read the topic in the same way."""
+    first, second, third = (avro(7, SCHEMA, event_id=one) for one in "abc")
     async with fake_registry() as registry:
         registry.add("ids/7", json.dumps(SCHEMA))
         registry.down = True
         stage = Stage(bootstrap_servers, tmp_path, changes={"ingest.registry": {"url": registry.url}})
         async with stage.worker(ScriptedChat([REPLY] * 10)) as (running, _):
-            await stage.produce([framed(7, "a"), event(1), framed(7, "b"), framed(7, "c")[:-2]])
+            await stage.produce([first, event(1), second, third[:-2]])
 
             async def told_of() -> bool:
                 async with aiohttp.ClientSession() as session, session.get(f"{running.url}/readyz") as ready:
@@ -70,7 +73,7 @@ async def test_avro_events_are_judged_and_an_outage_holds_them(
         (letter,) = await stage.dead_letters()
         assert letter.reason == "undecodable"
         assert "schema id 7" in letter.detail
-        assert letter.value == framed(7, "c")[:-2]
+        assert letter.value == third[:-2]
 
         settings = stage.settings
         records, unread = await _newest(Session(settings), settings.topics.events, 10)
@@ -130,9 +133,7 @@ AVRO = {
     "name": "Event",
     "namespace": "qa",
     "fields": [
-        {"name": "event_id", "type": "string"},
-        {"name": "question", "type": "string"},
-        {"name": "answer", "type": "string"},
+        *FIELDS,
         {"name": "context", "type": {"type": "map", "values": "string"}},
         {"name": "other", "type": ["null", "qa.Named"], "default": None},
     ],
@@ -155,15 +156,6 @@ message Envelope {
   }
 }
 """
-
-
-def avro(number: int) -> bytes:
-    names: dict[str, Any] = {}
-    fastavro.parse_schema(NAMED, named_schemas=names)
-    stream = io.BytesIO()
-    value = {"event_id": "avro", "question": "How?", "answer": "So.", "context": {}, "other": {"text": "x"}}
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(AVRO, named_schemas=names), value)
-    return b"\x00" + number.to_bytes(4) + stream.getvalue()
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -191,7 +183,8 @@ async def test_events_of_each_kind_are_judged(tmp_path: Path) -> None:
         named = ("named.proto", "named-proto")
         of_protobuf = await registry.register("event-proto", EVENT_PROTO, "PROTOBUF", named)
         as_json = json.dumps({"event_id": "json", "question": "How?", "answer": "So."}).encode()
-        records = [avro(of_avro), b"\x00" + of_json.to_bytes(4) + as_json, protobuf(of_protobuf)]
+        as_avro = avro(of_avro, AVRO, NAMED, event_id="avro", context={}, other={"text": "x"})
+        records = [as_avro, b"\x00" + of_json.to_bytes(4) + as_json, protobuf(of_protobuf)]
 
         with broker_in_thread() as bootstrap_servers:
             stage = Stage(bootstrap_servers, tmp_path, changes={"ingest.registry": {"url": registry.url}})

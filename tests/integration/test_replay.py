@@ -26,7 +26,7 @@ from streams.intake.selector import sampling_policy
 from streams.store.agent import StoreWriter
 from tests.integration.deadlines import until
 from tests.integration.processes import process
-from tests.integration.stage import PACK, Stage
+from tests.integration.stage import PACK, Stage, event
 from tests.judge.fake_openai import completed, serving_completions
 from tests.streams.cli.processes import Ended, Service, running
 from tests.streams.results import at
@@ -82,12 +82,7 @@ def stage(bootstrap_servers: str, tmp_path: Path, judges: Judges) -> Stage:
 
 
 def events(first: int, count: int) -> list[bytes]:
-    return [
-        json.dumps(
-            {"event_id": f"e{number}", "question": "Why? " * (1 + number * 7 % 50), "answer": f"So {number}."}
-        ).encode()
-        for number in range(first, first + count)
-    ]
+    return [event(n, question="Why? " * (1 + n * 7 % 50)) for n in range(first, first + count)]
 
 
 def replay(stage: Stage, *options: str) -> AbstractAsyncContextManager[Service]:
@@ -114,7 +109,7 @@ async def published(stage: Stage) -> list[Scored]:
 def sampled(stage: Stage, values: Sequence[bytes]) -> list[str]:
     policy = sampling_policy(stage.settings.sampling)
     read = map(QAEvent.model_validate_json, values)
-    return [event.event_id for event in read if policy.decide_event(event, None).keep]
+    return [one.event_id for one in read if policy.decide_event(one, None).keep]
 
 
 async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
