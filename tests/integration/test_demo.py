@@ -13,10 +13,10 @@ import pytest
 
 from judge.metrics.registry import BUILT_IN, metric_names
 from streams.demo import run as demo_run
+from streams.demo.events import own_records
 from streams.demo.run import DemoPlan, run_demo
 from streams.demo.screen import PlainDisplay
 from streams.settings.judge import EndpointSettings, PriceSettings
-from tests.places import SHARED_DATA
 from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.processes import call, judgestream, running
 
@@ -72,14 +72,17 @@ async def test_notices_that_answers_got_worse() -> None:
 
 @pytest.mark.slow
 async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
-    def line(event_id: str, **fields: Any) -> bytes:
-        event = {"event_id": event_id, "question": "Where?", "answer": "In Paris.", "reference": "In Paris."}
-        return json.dumps(event | {"trace_id": SAMPLED_TRACE_ID} | fields).encode()
+    """By each metric of the library, if they are asked for."""
 
-    good = [line(f"e{number}") for number in range(20)]
+    def line(**fields: Any) -> bytes:
+        event = {"question": "Where?", "answer": "In Paris.", "reference": "In Paris."}
+        return json.dumps(event | fields | {"trace_id": SAMPLED_TRACE_ID}).encode()
+
+    told = [{"role": "system", "content": "Answer in whole sentences. Never mention prices."}]
+    good = [line(**json.loads(record.value), messages=told) for record in own_records(20)]
     no_event = json.dumps({"event_id": "x", "trace_id": SAMPLED_TRACE_ID}).encode()
     bad = [b"not json", no_event, b"\xff\xfe\x00", b"[]", b'{"event_id": "cut off']
-    other = [line("no metric fits", reference=None), line("large", question="x" * 5_000_000)]
+    other = [line(event_id="no metric fits", reference=None), line(event_id="l", question="x" * 5_000_000)]
     file = tmp_path / "events.jsonl"
     file.write_bytes(b"\n".join([*good, *bad, *other, b""]) + b"\n")
     ended = await judgestream("demo", "--events-file", str(file), "--events", "40", "--json")
@@ -91,30 +94,14 @@ async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
     counts = {"read": 27, "undecodable": 6, "unroutable": 1, "skipped": 0, "sampled": 20}
     assert summary["events"] == counts
     assert summary["results"]["failed"] == 0
-    cut = await judgestream("demo", "--events-file", str(file), "--events", "3", "--json")
-    assert json.loads(cut.out)["events"]["read"] == 3
-
-
-@pytest.mark.slow
-async def test_each_metric_of_the_library_judges_real_events(tmp_path: Path) -> None:
-    file = SHARED_DATA / "expertqa_events.jsonl"
-    if not file.exists():
-        pytest.skip(f"{file.name} is not here")
-    told = [{"role": "system", "content": "Answer in whole sentences. Never mention prices."}]
-    events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[:8]]
-    lines = [
-        json.dumps(event | {"trace_id": f"{number:018x}{'f' * 14}", "messages": told})
-        for number, event in enumerate(events, start=1)
-    ]
-    served = tmp_path / "events.jsonl"
-    served.write_text("\n".join(lines) + "\n")
     library = metric_names()[len(BUILT_IN) :]
     metrics = [part for name in library for part in ("--metric", name)]
-    ended = await judgestream("demo", *metrics, "--events-file", str(served), "--json")
+    ended = await judgestream("demo", *metrics, "--events-file", str(file), "--events", "8", "--json")
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)
     assert parts_add_up(summary)
-    assert (summary["events"]["sampled"], sum(summary["results"].values())) == (8, 80)
+    assert summary["events"]["read"] == summary["events"]["sampled"] == 8
+    assert sum(summary["results"].values()) == 80
     assert summary["results"]["failed"] == 0
     assert len(library) == 10
     assert {name for name, sides in summary["means"].items() if any(sides.values())} == set(library)
