@@ -14,10 +14,11 @@ from tests.integration.deadlines import until
 _END_SECONDS = 30
 
 
-async def answers(url: str) -> bool:
+async def answers(url: str, below: int = 201) -> bool:
+    """Whether it answers with a status of at least 200 and below a limit."""
     with contextlib.suppress(aiohttp.ClientError, OSError):
         async with aiohttp.ClientSession() as session, session.get(url) as response:
-            return response.status == 200
+            return 200 <= response.status < below
     return False
 
 
@@ -32,9 +33,10 @@ async def serving(
     is_ready: Callable[[], Awaitable[bool]],
     seconds: float = 120,
     env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> AsyncIterator[None]:
     with log.open("wb") as out:
-        process = await asyncio.create_subprocess_exec(*command, env=env, stdout=out, stderr=out)
+        process = await asyncio.create_subprocess_exec(*command, cwd=cwd, env=env, stdout=out, stderr=out)
 
     async def ready() -> bool:
         assert process.returncode is None, _end_of(log)

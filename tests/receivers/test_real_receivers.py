@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from streams.sinks.base import Evaluation
 from streams.sinks.delivery import open_sinks
 from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
+from tests.integration.programs import answers, serving
 from tests.places import ROOT
 from tests.streams.results import failed, scored
 
@@ -42,26 +44,11 @@ async def server(
     python = ROOT / ".cache" / "receivers" / name / "bin" / "python"
     if not python.exists():
         pytest.fail(f"{python} is not there: run make test-receivers", pytrace=False)
-    with (place / "server.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            python, "-m", *arguments, cwd=place, env={**os.environ, **env}, stdout=log, stderr=log
-        )
     url = f"http://127.0.0.1:{port}"
-
-    async def answers() -> bool:
-        assert process.returncode is None, (place / "server.log").read_text()[-2000:]
-        with contextlib.suppress(aiohttp.ClientError, OSError):
-            async with aiohttp.ClientSession() as session, session.get(f"{url}/") as response:
-                return response.status < 500
-        return False
-
-    try:
-        await until(answers, f"{name} answers", deadline_seconds=START_SECONDS)
+    is_ready = partial(answers, f"{url}/", below=500)
+    options: dict[str, Any] = {"seconds": START_SECONDS, "env": {**os.environ, **env}, "cwd": place}
+    async with serving(python, "-m", *arguments, log=place / "server.log", is_ready=is_ready, **options):
         yield url
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
 
 
 async def fetch(method: str, url: str, *, body: bytes | None = None, **headers: str) -> Any:
