@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
     assert found(diagnosis, "broker", topics.bootstrap_servers).detail == "connected: plain text"
     events = found(diagnosis, "topics", topics.topic("events"))
     # A cluster of one broker is known as a trial, once, instead of a warning for each topic.
-    assert (events.outcome, events.detail.partition(",")[0]) == ("ok", "4 partitions")
+    assert events.outcome == "ok"
+    assert re.match(r"4 partitions, .* records up to ", events.detail)
     assert found(diagnosis, "broker", "cluster").detail.startswith("one broker, for trials")
     rights = found(diagnosis, "access", "topics")
     assert rights.outcome == ("ok" if broker.kind == "apache" else "not tried")
@@ -117,11 +119,6 @@ async def test_topics_that_are_missing_or_do_not_serve(stage: Stage, broker: Run
     async with kafka_admin(stage.bootstrap_servers) as admin:
         there = await admin.list_topics()
         assert {name for name in there if name.startswith(stage.name)} == {few.subject, stage.topic("dead")}
-    broker.create_topic(stage.topic("tasks.tone"), 4, cleanup_policy="compact")
-    diagnosis = await diagnosed(stage)
-    compact = found(diagnosis, "topics", stage.topic("tasks.tone"))
-    assert compact.detail.startswith("cleanup.policy must be delete (got compact)")
-    assert not diagnosis.may_pass
 
 
 class Misadvertised(EmbeddedBroker):
