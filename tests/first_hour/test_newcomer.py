@@ -11,8 +11,6 @@ import csv
 import io
 import json
 import re
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +23,7 @@ import pytest
 
 from streams.demo.events import load_questions, make_record
 from tests.first_hour.terminal import DEADLINE_SECONDS, Terminal
+from tests.image.builder import copy_of_the_project
 from tests.integration.kafka import ApacheKafka, free_ports
 from tests.places import ROOT
 from tests.toolbox import wheels
@@ -72,11 +71,7 @@ WITH_A_MODEL = ("OPENAI_API_KEY=... judgestream demo", "judgestream demo --base-
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     made = tmp_path / "judgestream"
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
-    for name in tracked.decode().rstrip("\0").split("\0"):
-        if (ROOT / name).is_file():
-            (made / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, made / name)
+    copy_of_the_project(made)
     return made
 
 

@@ -77,8 +77,9 @@ class Builder:
         return done.stdout if arguments[0] != "bud" else done.stdout + done.stderr
 
 
-def copy_of_the_project(folder: Path) -> None:
-    listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+def copy_of_the_project(folder: Path, *more: str) -> None:
+    """Copy its tracked files, and others by options of `git ls-files`."""
+    listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", *more)
     for name in filter(None, listed.split("\0")):
         source, target = ROOT / name, folder / name
         if source.is_file():  # skips removed files

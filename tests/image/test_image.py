@@ -40,7 +40,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("context")
-    copy_of_the_project(folder)
+    copy_of_the_project(folder, "--others", "--exclude-standard")
     folders = ".env streams/.env judge/own.key judge/own.pem .git/config requirements/own.txt deploy/key.pem"
     for name in (*folders.split(), ".venv/pip.conf"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
