@@ -27,7 +27,7 @@ from tests.integration.deadlines import until
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.leaks import Scan
 from tests.integration.processes import SOON_MISSED, worker
-from tests.integration.stage import Stage
+from tests.integration.stage import Stage, event
 from tests.judge.fake_openai import completed, serving_completions
 from tests.loopback import on_loopback
 from tests.places import ROOT
@@ -121,15 +121,11 @@ def plain(directory: Path) -> dict[str, str]:
     return {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", **login}
 
 
-def event(number: int) -> bytes:
-    return json.dumps(
-        {
-            "event_id": f"e{number}",
-            "question": f"Where is it? My key is {SECRETS['secret of an event']}.",
-            "answer": f"In Paris, says api_key={SECRETS['secret of an event']}. Evidence: [Page 1]",
-            "context": {"Page-1": f"It is in Paris. token: {SECRETS['secret of an event']}"},
-        }
-    ).encode()
+def telling(number: int) -> bytes:
+    secret = SECRETS["secret of an event"]
+    answer = f"In Paris, says api_key={secret}. Evidence: [Page 1]"
+    page = {"Page-1": f"It is in Paris. token: {secret}"}
+    return event(number, question=f"Where is it? My key is {secret}.", answer=answer, context=page)
 
 
 def fail_at_an_event(held: str) -> None:
@@ -203,7 +199,7 @@ async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
         command = ("--debug", "worker", "--config", config)
         async with worker(*command, log=tmp_path / "log", env=env, prepare=prepare) as one:
             url = await one.url()
-            await stage.produce([event(number) for number in range(12)] + [b"no event", b"{}"])
+            await stage.produce([telling(number) for number in range(12)] + [b"no event", b"{}"])
 
             async def settled() -> bool:
                 return len(await stage.read("scores")) + len(await stage.read("dead")) >= 14
@@ -235,7 +231,7 @@ async def test_commands(tmp_path: Path) -> None:
     env = {"THE_KEY": SECRETS["judge key by variable"], "OPENAI_API_KEY": SECRETS["openai key"]}
     inline = {"name": "inline", "model": "m", "api_key": SECRETS["judge key by endpoints"]}
     scan = Scan(SECRETS)
-    events = written(tmp_path, "events.jsonl", event(1).decode() + "\nno event\n")
+    events = written(tmp_path, "events.jsonl", telling(1).decode() + "\nno event\n")
     async with (
         echoing_judge(always=401) as refusing,
         echoing_judge() as flaky,
