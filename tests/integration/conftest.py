@@ -19,6 +19,7 @@ from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka
 from tests.integration.processes import Endpoint, running_endpoint
 from tests.integration.secure_kafka import SecureKafka
+from tests.integration.stage import Stage
 from tests.integration.ways_in import PARTS, USER
 from tests.integration.wire_client import create_topic
 from tests.threaded_broker import broker_in_thread
@@ -97,7 +98,7 @@ async def bench(broker: RunningBroker) -> Bench:
 
 
 @pytest.fixture(scope="session")
-def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     with SecureKafka(tmp_path_factory.mktemp("secure-kafka"), [USER, *PARTS]) as kafka:
         yield kafka
 
@@ -105,6 +106,11 @@ def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKaf
 @pytest.fixture
 def bootstrap_servers(broker: RunningBroker) -> str:
     return broker.bootstrap_servers
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
+    return Stage(bootstrap_servers, tmp_path)
 
 
 @pytest.fixture

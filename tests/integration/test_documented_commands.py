@@ -38,27 +38,27 @@ def typed(commands: str, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def settings(secure_kafka: SecureKafka) -> Settings:
-    section = {"bootstrap_servers": secure_kafka.at("SCRAM"), "security": scram(secure_kafka)}
+def settings(kafka: SecureKafka) -> Settings:
+    section = {"bootstrap_servers": kafka.at("SCRAM"), "security": scram(kafka)}
     topics = {"create_partitions": 2, "create_replication_factor": 1}
     return Settings.model_validate({"kafka": section, "topics": topics})
 
 
 @pytest.fixture(scope="module")
-def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(kafka: SecureKafka, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("typed")
     (made / "admin.properties").write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
         "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
         f'username="{ADMIN}" password="{PASSWORD}";\n'
-        f"ssl.truststore.type=PEM\nssl.truststore.location={secure_kafka.authority.file}\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={kafka.authority.file}\n"
     )
     typed("\n".join(topic.command(settings.kafka) for topic in plan_topics(settings, AGENTS)), made)
     return made
 
 
 async def test_a_worker_needs_the_documented_topics_and_permissions(
-    secure_kafka: SecureKafka, settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: SecureKafka, settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
@@ -66,15 +66,13 @@ async def test_a_worker_needs_the_documented_topics_and_permissions(
     with pytest.raises(KafkaAccessError):
         await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
     (commands,) = blocks("docs/permissions.md", "bash", after="## One worker with all parts")
-    typed(commands.replace(BROKER, secure_kafka.at("SCRAM")), folder)
+    typed(commands.replace(BROKER, kafka.at("SCRAM")), folder)
     await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
 
 
-async def test_offsets_are_handed_over_and_back(
-    secure_kafka: SecureKafka, settings: Settings, folder: Path
-) -> None:
+async def test_offsets_are_handed_over_and_back(kafka: SecureKafka, settings: Settings, folder: Path) -> None:
     """The commands of docs/upgrading.md move the offsets from one worker to its agents and back."""
-    access = secure_kafka.client_options()
+    access = kafka.client_options()
     topics = ["qa.events", *(settings.topics.task_topic(metric) for metric in settings.metrics), "qa.scores"]
     places = [TopicPartition(topic, number) for topic in topics for number in range(2)]
     # No offset is committed on the second partition of qa.events, as if it was just added.
@@ -89,7 +87,7 @@ async def test_offsets_are_handed_over_and_back(
         await consumer.commit({place: OffsetAndMetadata(at, "") for place, at in known.items()})
 
     there, back = (block for block in blocks("docs/upgrading.md", "bash") if "--reset-offsets" in block)
-    guarded = f"{secure_kafka.at('SCRAM')} --command-config admin.properties"
+    guarded = f"{kafka.at('SCRAM')} --command-config admin.properties"
     typed(there.replace(BROKER, guarded), folder)
     prefixes: dict[AgentName, str] = {"intake": "qa.events", "judge": "judge.tasks.", "monitor": "qa.scores"}
     for part, prefix in prefixes.items():

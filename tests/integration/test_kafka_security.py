@@ -42,11 +42,6 @@ from tests.streams.cli.processes import judgestream
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture
-def kafka(secure_kafka: SecureKafka) -> SecureKafka:
-    return secure_kafka
-
-
 @pytest.fixture(autouse=True)
 def passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import signal
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -20,11 +19,6 @@ from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Worker, process, running_endpoint
 from tests.integration.stage import REPLY, Stage, decided, event
 from tests.judge.scripted import ScriptedChat
-
-
-@pytest.fixture
-def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
-    return Stage(bootstrap_servers, tmp_path)
 
 
 def chat() -> ScriptedChat:

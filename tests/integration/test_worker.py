@@ -7,7 +7,6 @@ import json
 import time
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -39,11 +38,6 @@ from tests.streams.kafka.logs import batch, signed
 
 def _events(registry: CollectorRegistry) -> Counter[str]:
     return Counter(outcome for outcome, _ in decided(registry).elements())
-
-
-@pytest.fixture
-def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
-    return Stage(bootstrap_servers, tmp_path)
 
 
 async def test_every_event_has_exactly_one_outcome(stage: Stage) -> None:
@@ -275,18 +269,15 @@ async def test_a_clock_that_is_ahead_for_a_moment_is_named(
         assert await stage.dead_letters() == []
 
 
-async def test_events_are_judged_at_once_and_conversations_as_a_whole(
-    bootstrap_servers: str, tmp_path: Path
-) -> None:
-    pack = tmp_path / "whole.md"
+async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Stage) -> None:
+    pack = stage.directory / "whole.md"
     pack.write_text("---\nscore_range: [1, 5]\n---\n{{ item.messages }}\n\nAnswer: {{ item.output_text }}\n")
-    changes = {
+    stage.partitions, stage.constants = 1, {CLOSING: 0.1}
+    stage.changes = {
         "metrics.whole": {"prompt_pack": str(pack), "unit": "conversation"},
         "sampling": {"key": "record_key"},
         "ingest": {"idle_seconds": 1},
     }
-    constants = {CLOSING: 0.1}
-    stage = Stage(bootstrap_servers, tmp_path, partitions=1, changes=changes, constants=constants)
     turns = [(f"c{one}", 10 * one + number) for number in range(3) for one in range(2)]
     async with stage.worker(Chat()):
         await stage.produce_keyed([(key.encode(), event(n, conversation_id=key)) for key, n in turns])
@@ -307,13 +298,13 @@ def _lag(registry: CollectorRegistry, stage: Stage) -> float:
     return -1.0 if None in found else sum(one or 0.0 for one in found)
 
 
-async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path: Path) -> None:
+async def test_unreadable_records_delay_no_other(broker: RunningBroker, stage: Stage) -> None:
     """Each unreadable record becomes a dead letter with place and reason, and the rest is judged.
 
     The records: one of two in a batch has a header that is not UTF-8, a batch that is no gzip, one of more
     spaces than are unpacked, and one that is not an event and has a key of 900 KB.
     """
-    stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
+    stage.partitions = 1
     await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)
     await stage.produce([event(number) for number in range(5)])
     odd = bytearray(batch([event(100), event(101)], headers=[("name", b"1")]))
@@ -342,9 +333,9 @@ async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path
 
 
 @pytest.mark.slow
-async def test_records_removed_by_retention_are_counted(broker: RunningBroker, tmp_path: Path) -> None:
+async def test_records_removed_by_retention_are_counted(broker: RunningBroker, stage: Stage) -> None:
     """Of 20 events 5 are read and 12 removed: the next worker counts 7 lost and judges the other 8."""
-    stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
+    stage.partitions = 1
     await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)
     await stage.produce([event(number) for number in range(5)])
     async with stage.worker(Chat()):
