@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
-import signal
 from collections.abc import Callable
 
 from tests.chaos.arena import PARTITIONS, Arena, fault
@@ -196,13 +194,11 @@ async def every_codec(arena: Arena) -> Report:
 async def broker_paused(arena: Arena) -> Report:
     """SIGSTOP of the broker beyond the session: every worker reports "not ready" and continues afterwards."""
     await arena.begin(stretch=2)
-    broker = arena.kafka.pid
-    assert broker is not None
-    os.kill(broker, signal.SIGSTOP)
+    arena.kafka.pause()
     try:
         for worker in arena.workers:
             await until(worker.not_ready, f"{worker.name} is not ready", deadline_seconds=READY_SECONDS)
         await asyncio.sleep(AWAY_SECONDS)  # part of the fault
     finally:
-        os.kill(broker, signal.SIGCONT)
+        arena.kafka.resume()
     return await arena.verdict()

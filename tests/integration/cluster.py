@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -30,29 +27,18 @@ controller.quorum.fetch.timeout.ms=1000
 """
 
 
-class ClusterNode(ApacheKafka):
-    def pause(self) -> None:
-        assert self.pid is not None, "it does not run"
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            if self.pid is not None:
-                os.kill(self.pid, signal.SIGCONT)
-
-
 class KafkaCluster:
     def __init__(self, directory: Path) -> None:
         ports = free_ports(NODES * _PORTS)
         mine = [ports[number * _PORTS : (number + 1) * _PORTS] for number in range(NODES)]
         voters = ",".join(f"{number + 1}@127.0.0.1:{own[3]}" for number, own in enumerate(mine))
         cluster_id = new_cluster_id()
-        self.nodes: list[ClusterNode] = []
+        self.nodes: list[ApacheKafka] = []
         for number, own in enumerate(mine):
             folder = directory / f"node-{number + 1}"
             folder.mkdir()
             lines = _PROPERTIES.format(node_id=number + 1, voters=voters)
-            self.nodes.append(ClusterNode(folder, properties=lines, ports=own, cluster_id=cluster_id))
+            self.nodes.append(ApacheKafka(folder, properties=lines, ports=own, cluster_id=cluster_id))
 
     @property
     def bootstrap_servers(self) -> str:

@@ -126,6 +126,15 @@ class ApacheKafka:
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        assert self.pid is not None, "it does not run"
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            if self.pid is not None:
+                os.kill(self.pid, signal.SIGCONT)
+
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 

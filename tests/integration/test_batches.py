@@ -181,8 +181,7 @@ async def test_a_worker_killed_in_a_batch_s_life_pays_no_verdict_twice(
             waiting = len(await stage.read("batch_tasks"))
             await stage.commits("tasks.tone", EVENTS)
             await stage.holds(scores=EVENTS - waiting)
-            worker.send_signal(signal.SIGKILL)
-            await worker.wait()
+            await worker.end(signal.SIGKILL)
         held.released = True
         async with process(stage):
             await stage.judges(IDS)
@@ -194,24 +193,20 @@ async def test_a_worker_killed_in_a_batch_s_life_pays_no_verdict_twice(
 
 
 @pytest.mark.slow
-async def test_a_batch_outlives_the_workers_that_wait_for_it(bootstrap_servers: str, tmp_path: Path) -> None:
+async def test_a_batch_outlives_the_workers_that_wait_for_it(stage: Stage, judge: BatchJudge) -> None:
     """A worker stops at once although a batch is open; of its successors one is killed."""
-    async with BatchJudge() as judge:
-        judge.batches.seconds = 600
-        stage = with_lane(Stage(bootstrap_servers, tmp_path), judge)
-        stage.changes |= SOON_MISSED
-        async with process(stage) as worker:
-            await stage.produce([event(number) for number in range(EVENTS)])
-            await until(lambda: bool(judge.batches.batches), "a batch")
-            waiting = len(await stage.read("batch_tasks"))
-            await stage.commits("tasks.tone", EVENTS)
-            worker.send_signal(signal.SIGTERM)
-            assert await worker.wait() == 0
-            # What is waited for until the time limit is then released.
-            assert "records released" not in (tmp_path / "worker.log").read_text(encoding="utf-8")
-        async with process(stage, log="a.log") as first, process(stage, log="b.log"):
-            first.send_signal(signal.SIGKILL)
-            judge.batches.due_at = dict.fromkeys(judge.batches.batches, 0.0)
-            await stage.judges(IDS)
-        assert judge.answered == EVENTS
-        assert len(batched(await stage.results())) == waiting
+    judge.batches.seconds = 600
+    stage.changes |= SOON_MISSED
+    async with process(stage) as worker:
+        await stage.produce([event(number) for number in range(EVENTS)])
+        await until(lambda: bool(judge.batches.batches), "a batch")
+        waiting = len(await stage.read("batch_tasks"))
+        await stage.commits("tasks.tone", EVENTS)
+        # What is waited for until the time limit is then released.
+        assert "records released" not in await worker.end()
+    async with process(stage, log="a.log") as first, process(stage, log="b.log"):
+        first.send_signal(signal.SIGKILL)
+        judge.batches.due_at = dict.fromkeys(judge.batches.batches, 0.0)
+        await stage.judges(IDS)
+    assert judge.answered == EVENTS
+    assert len(batched(await stage.results())) == waiting
