@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from math import sqrt
 from random import Random
+from statistics import median
 from typing import Literal
 
 import pytest
@@ -111,6 +112,14 @@ def test_a_shift_is_named_with_its_size_and_start_and_its_end_is_found(rising: b
     assert words == f"{'kinder' if rising else 'stricter'} by 1.00 since 2025-03-14 14:01 UTC"
     assert 250 < over < 400
     assert steady == "steady"
+
+
+def test_a_judge_that_varies_is_steady_until_it_shifts() -> None:
+    """Medians over simulated runs; more of them, and more laws, in `python -m benchmarks anchors`."""
+    assert median(simulation.delays(1, LITTLE, 100, -0.5, 10)) <= 110
+    assert median(simulation.delays(1, LITTLE, 100, 0.5, 10)) <= 110
+    assert median(simulation.delays(1, LITTLE, 100, -0.25, 8)) <= 420
+    assert median(simulation.delays(1, UNEQUAL, 100, 0.5, 8)) <= 150
 
 
 @pytest.mark.parametrize(("law", "count"), [(LITTLE, 100), (MUCH, 20), (UNEQUAL, 20), (SKEWED, 20)])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 import pytest
@@ -125,6 +126,14 @@ def test_a_recovery_and_a_second_drop_are_alerts() -> None:
     assert linked == [one.model_copy(update={"link": f"{place}{one.alert_id}"}) for one in alerts]
 
 
+def test_scores_around_the_limit_do_not_flap() -> None:
+    random = Random(4)
+    monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
+    feed(monitor, [scored(n, 1) for n in range(50)])
+    assert only(monitor).mean.state == "dropped"
+    assert len(feed(monitor, (scored(n, random.choice([3, 5])) for n in range(50, 5050)))) <= 10
+
+
 def test_a_target_takes_the_place_of_a_baseline() -> None:
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     (alert,) = feed(monitor, [scored(n, 2) for n in range(40)])
@@ -180,6 +189,10 @@ def test_a_silent_series_makes_room() -> None:
     ("results", "tolerated"),
     [
         pytest.param([scored(n, 1) for n in range(300)], None, id="the lowest score never drops"),
+        # A baseline of ones and fives tolerates about a point, not only 0.08.
+        pytest.param(
+            [scored(n, 1 + 4 * (n % 2)) for n in range(20)], pytest.approx(1.5, abs=0.5), id="uncertain"
+        ),
         # 0.1 points on a scale five wide are 0.08 on one of four.
         pytest.param([scored(n, 5) for n in range(1280)], pytest.approx(4.92), id="a sure one"),
     ],

@@ -44,6 +44,17 @@ def level(*scores: int) -> Draw:
 good = level(*GOOD)
 
 
+def test_a_changed_share_is_a_drop_at_an_equal_mean() -> None:
+    random, series = Random(1), Series(RULES)
+    assert run(series, level(4, 5), range(1000), random) == []
+    changes = run(series, level(*[5] * 7, 1), range(1000, 1400), random)
+    assert [(change.kind, change.measure.name) for _, change in changes] == [("drop", "share_at_most_2")]
+    change = changes[0][1]
+    assert change.baseline.mean == 0
+    assert 0.05 < change.current.mean < 0.3
+    assert change.current.low < 0.125 < change.current.high
+
+
 def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
     """The mean falls from 4.5 to 3, and after 500 answers to 1.5."""
     random, series = Random(2), Series(MEAN_ALONE)
