@@ -40,6 +40,8 @@ MISCONFIGURED_SECONDS: Final = 300.0
 """Pause before a misconfigured endpoint is probed again."""
 MOST_PROBES: Final = 8
 """Concurrent probes: a hanging one does not delay the next; beyond this number the oldest is cancelled."""
+ALONE_EVERY: Final = 20
+"""After so many probes one has its whole time limit alone: the others may be all that keeps it busy."""
 OVERLOAD_SHARE: Final = 0.2
 """Share of failures above which time-outs mean overload; below it, single events cause them."""
 
@@ -72,6 +74,10 @@ class Endpoint:
         self._refused_since: float | None = None
         self._neutral_calls: dict[tuple[str, str | None], asyncio.Task[JudgeError | None]] = {}
         self._probes: deque[asyncio.Task[None]] = deque()
+        self._probed = 0
+        """Probes since it was taken down."""
+        self._alone = False
+        """Whether the latest one is alone, because those before it were not answered."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -227,6 +233,7 @@ class Endpoint:
         if not self.breaker.open(self._clock(), pause_seconds):
             return
         self._metric, self._kind = metric, kind
+        self._probed, self._alone = 0, False
         now, remedy = datetime.now(UTC), remedy_for(error)
         self._state = replace(self._state, up=False, reason=reason, remedy=remedy, since=now)
         self._refused_since = self._clock() if isinstance(error, JudgeConfigurationError) else None
@@ -243,7 +250,7 @@ class Endpoint:
         for history in self.histories.values():
             history.begin(self._clock())
         self._pool.observer.down(self.name, None)
-        self.limiter.concurrency.came_back(self._clock())
+        self.limiter.concurrency.came_back(self._clock(), alone=self._alone)
         self.limiter.admit()
         self._pool.changed()
 
@@ -256,9 +263,15 @@ class Endpoint:
             return
         if self._clock() >= self.breaker.next_try_at:
             self.breaker.probed(self._clock())
-            while self._probes and (self._probes[0].done() or len(self._probes) >= MOST_PROBES):
+            self._probed += 1
+            while self._probes and self._probes[0].done():
+                self._probes.popleft()
+            self._alone = bool(self._probes) and self._probed % ALONE_EVERY == 0
+            while len(self._probes) >= (1 if self._alone else MOST_PROBES):
                 self._probes.popleft().cancel()
             self._probes.append(asyncio.create_task(self._probe()))
+            if self._alone:
+                self.breaker.open(self._clock(), self._call_seconds)
         self._probe_later()
 
     async def _probe(self) -> None:

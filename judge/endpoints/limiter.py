@@ -105,9 +105,14 @@ class Concurrency:
         self._fast_until = max(1.0, self._limit * FAST_UNTIL)
         self._limit = max(1.0, self._limit * DECREASE)
 
-    def came_back(self, now: float) -> None:
-        """Raise the limit after an outage, whose failures are no evidence about capacity."""
-        if now < self._held_until:
+    def came_back(self, now: float, *, alone: bool = False) -> None:
+        """Raise the limit after an outage, whose failures are no evidence about capacity.
+
+        That it answered only a call that was `alone` is: it starts again with one.
+        """
+        if alone:
+            self._limit = 1.0
+        if alone or now < self._held_until:
             return
         self._fast_until = self._most
         self._limit = max(1.0, self._limit, self._most * RETURN_SHARE)

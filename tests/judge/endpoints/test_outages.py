@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from judge.chat import ChatReply
+from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.health import MOST_NEUTRAL_CALLS
 from judge.endpoints.options import EndpointOptions
 from judge.errors import DrainingError, EventError, JudgeConfigurationError, JudgeUnavailableError
@@ -85,6 +86,27 @@ async def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() 
     assert next(moment for moment, _ in server.calls if moment >= back) - back <= 5
     assert server.most_in_flight == 64
     assert notes.downs == [("primary", False), ("primary", True), ("primary", False)]
+
+
+@dataclass
+class OneAtATime(Server):
+    """Answers one call after the other, and none that was cancelled meanwhile."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        async with self.turn:
+            return await super().complete(request)
+
+
+@virtually
+async def test_an_endpoint_that_many_calls_keep_busy_comes_back_by_a_probe_that_is_alone() -> None:
+    """At 6 s a call it answers 5 within the limit, and less than one in each 5 s pause between two probes."""
+    judge, pool, notes = pooled(OneAtATime(lambda *_: 6.0), timeout_seconds=30)
+    async with pool, waiting(judge, 64):
+        await asyncio.sleep(600)
+        assert notes.downs.count(("primary", False)) > 1
+        assert notes.outcomes["primary", "scored"] >= 40
 
 
 @pytest.mark.parametrize(("wrong", "tries", "seconds"), [(DOWN, 3, None), (HANG, 2, 10.1)])
