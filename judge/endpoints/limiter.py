@@ -112,10 +112,9 @@ class Concurrency:
         """
         if alone:
             self._limit = 1.0
-        if alone or now < self._held_until:
-            return
-        self._fast_until = self._most
-        self._limit = max(1.0, self._limit, self._most * RETURN_SHARE)
+        elif now >= self._held_until:
+            self._fast_until = self._most
+            self._limit = max(1.0, self._limit, self._most * RETURN_SHARE)
 
 
 @dataclass(slots=True)
