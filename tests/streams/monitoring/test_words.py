@@ -8,6 +8,7 @@ from math import sqrt
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -274,7 +275,7 @@ async def test_tasks_are_found_by_place_and_written_once() -> None:
             headers = [("result_id", task.result_id.encode())]
             await producer.send_and_wait(TASKS, task.model_dump_json().encode(), headers=headers)
 
-        writer = SimpleNamespace(task=write)
+        writer: Any = SimpleNamespace(task=write)
         past = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         old = task_of(scored(1, 4))
         await producer.send_and_wait(TASKS, b"no task")
@@ -282,7 +283,7 @@ async def test_tasks_are_found_by_place_and_written_once() -> None:
         for _ in range(2):
             burst = Burst("burst-1", "mean", at(0))
             burst.picks = [Pick(n, 0, n, f"e{n}", 4, 1.0) for n in (9, 1, 0)]
-            await judge_burst(writer, past, TASKS, burst)  # type: ignore[arg-type]
+            await judge_burst(writer, past, TASKS, burst)
             assert burst.changes == {"e9": None, "e0": None}
         tasks = [record.value async for record in past.read(TASKS)][1:]
         again = task_again(old, "burst-1")
